@@ -1,0 +1,9 @@
+"""compilelint: a static and runtime linter for torch.compile hazards."""
+
+from __future__ import annotations
+
+from compilelint.runtime.target import Target
+
+__all__ = ["Target", "__version__"]
+
+__version__ = "0.1.0"
