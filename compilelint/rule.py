@@ -1,0 +1,140 @@
+"""What a rule file is made of, and what a rule may ask.
+
+A file `rules/clNNN_some_name.py` gives the rule its code (`CLNNN`) and name (`some-name`). Inside:
+
+- the module docstring: first line = summary (one sentence, becomes the SARIF short description), then Markdown sections
+  `## What it does`, `## Why it costs`, `## Write instead`, optionally `## Limits`, `## References`;
+- `HAZARD`: the hazard class its findings carry unless a hit says otherwise;
+- `WATCH`: what makes the check run at all;
+- `BAD` and `GOOD`: examples, each an experiment with its measured outcome; a reported line ends in `# ~`;
+- `check(node, view)`: yields a `Hit` for each hazard at `node`;
+- optionally `fix(node, view)`: the edit for a hit at `node`.
+
+Nothing else needs editing to add a rule.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from compilelint.model import Confidence, Fix, Hazard, RuleCard
+from compilelint.static.values import Value
+
+RegionKind = Literal["compiled", "decode-loop", "host"]
+"""`compiled`: Dynamo traces this code. `decode-loop`: Python that calls a model each turn. `host`: any other code
+that mentions torch.compile, where placement rules look."""
+
+Outcome = Literal["break", "skip", "recompile", "clean", "stale", "unmeasured"]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A complete small module that the test suite lints *and* compiles.
+
+    `code` has its own imports. `run` is an expression, evaluated in the module, giving `(callable, [args, args, ...])`:
+    what is compiled and the positional arguments of successive calls. `default` and `fullgraph` are what torch does in
+    the two regimes: `break` (a graph break, graphs on both sides), `skip` (no graph for the frame), `recompile` (more than one
+    compilation of a frame, no break), `stale` (output differs from eager), `clean`; for `fullgraph`, `break` means that it raises.
+    `unmeasured` is for what a CPU cannot show (syncs, CUDA graphs, placement); the linter's half is still tested.
+    `inside` marks code that calls torch.compile itself, so that `run`'s callable is not compiled again.
+    """
+
+    code: str
+    run: str = ""
+    default: Outcome = "unmeasured"
+    fullgraph: Outcome = "unmeasured"
+    inside: bool = False
+    since: str = ""
+    """Lowest torch version the outcome was measured on where older ones are known to differ, e.g. `"2.12"`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What a rule looks at.
+
+    `nodes`: the syntax node types `check` is called with. `names`: for calls, the last part of the called name (`item`
+    for `x.sum().item()`); empty means every call. `tests`: `check` is called with every expression whose truth Python asks
+    for (the parts of `if`, `while`, `assert`, ternary, `and`/`or`/`not`, comprehension conditions), `not`/`and`/`or` taken apart.
+    `regions`: the kinds of code it speaks about.
+    """
+
+    nodes: tuple[type[ast.AST], ...] = ()
+    names: frozenset[str] = frozenset()
+    tests: bool = False
+    regions: frozenset[RegionKind] = frozenset({"compiled"})
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One hazard: where, how sure, and in the user's own names what happens (`message`) and what to write (`instead`)."""
+
+    node: ast.expr | ast.stmt
+    message: str
+    instead: str
+    confidence: Confidence = "certain"
+    hazard: Hazard | None = None
+
+
+class View(Protocol):
+    """What a rule may ask about the function it looks at. Everything is answered for one way of calling the function."""
+
+    @property
+    def region(self) -> RegionKind:
+        """How this code runs."""
+
+    @property
+    def function(self) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda:
+        """The function that is being looked at."""
+
+    @property
+    def qualname(self) -> str:
+        """Its qualified name, `Decoder.forward`."""
+
+    def kind(self, node: ast.expr) -> Value:
+        """What the value of `node` is; `UNKNOWN` when nothing tells."""
+
+    def callee(self, call: ast.Call) -> str:
+        """The dotted name of what is called.
+
+        `torch.nonzero`, `builtins.print`, `torch.Tensor.item`, `numpy.ndarray.item`, `logging.Logger.info`,
+        `list.append`, `dict.get`, `torch.nn.LSTM.__call__`, `project.module.Class.method`. `?.item` when the receiver of a method is
+        unknown, `?` when the callee is.
+        """
+
+    def reached(self, node: ast.expr) -> bool:
+        """False for code on a path that cannot run here (`if not is_compiling()`, `x is None` with x given)."""
+
+    def parents(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The syntax nodes around `node`, innermost first, up to the function."""
+
+    def argument(self, call: ast.Call, position: int, name: str) -> ast.expr | None:
+        """The argument expression at a 0-based position (receiver not counted) or by keyword."""
+
+    def text(self, node: ast.AST) -> str:
+        """The source text of `node`, on one line, shortened for use in a message."""
+
+    def breaks(self, call: ast.Call) -> str | None:
+        """The GB id with which torch's own table says this call breaks in default mode for these argument kinds.
+
+        `"?"` if it breaks without an id; None when it compiles or the table does not know.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule file, loaded."""
+
+    card: RuleCard
+    watch: Watch
+    check: Callable[[ast.AST, View], Iterator[Hit]]
+    bad: tuple[Example, ...]
+    good: tuple[Example, ...]
+    fix: Callable[[ast.AST, View], Fix | None] | None = None
+
+    @property
+    def code(self) -> str:
+        """`CL201`."""
+        return self.card.code

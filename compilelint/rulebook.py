@@ -1,0 +1,56 @@
+"""The rules, found by where they lie: every `clNNN_name.py` in the package `compilelint.rules`."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from functools import lru_cache
+from types import ModuleType
+
+import compilelint.rules
+from compilelint.model import RuleCard
+from compilelint.rule import Rule
+
+FILE_NAME = re.compile(r"^cl(?P<number>\d{3})_(?P<slug>[a-z0-9_]+)$")
+
+
+class RuleError(Exception):
+    """A rule file that breaks the contract of compilelint.rule; the message names the file and the missing part."""
+
+
+@lru_cache(maxsize=1)
+def load_rules() -> tuple[Rule, ...]:
+    """Every rule, sorted by code.
+
+    Raises RuleError for a file whose name, docstring or members break the contract, and for two files with one code.
+    """
+    rules: dict[str, Rule] = {}
+    for entry in pkgutil.iter_modules(compilelint.rules.__path__):
+        rule = rule_from(importlib.import_module(f"compilelint.rules.{entry.name}"))
+        if rule.code in rules:
+            raise RuleError(f"{entry.name}: the code {rule.code} is taken by {rules[rule.code].card.name}")
+        rules[rule.code] = rule
+    return tuple(rules[code] for code in sorted(rules))
+
+
+def rule_from(module: ModuleType) -> Rule:
+    """Build the Rule out of a rule module; raises RuleError when a part is missing."""
+    file = module.__name__.rpartition(".")[2]
+    name = FILE_NAME.match(file)
+    if name is None:
+        raise RuleError(f"{file}: a rule file is called clNNN_some_name.py")
+    for part in ("HAZARD", "WATCH", "BAD", "GOOD", "check"):
+        if not hasattr(module, part):
+            raise RuleError(f"{file}: {part} is missing")
+    if not module.__doc__:
+        raise RuleError(f"{file}: the docstring is the rule's documentation and is missing (python -OO drops it)")
+    summary, _, body = module.__doc__.strip().partition("\n")
+    card = RuleCard(
+        code=f"CL{name['number']}",
+        name=name["slug"].replace("_", "-"),
+        hazard=module.HAZARD,
+        summary=summary.strip(),
+        help=body.strip(),
+    )
+    return Rule(card, module.WATCH, module.check, tuple(module.BAD), tuple(module.GOOD), getattr(module, "fix", None))

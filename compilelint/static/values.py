@@ -1,0 +1,332 @@
+"""Value kinds: what the static pass can know about a Python value without running anything.
+
+A rule asks `view.kind(expr)` and gets one of these. They are a small lattice: `join` goes up, `UNKNOWN` is the top.
+Everything here is immutable but `Instance`, which is an allocation site: its attributes are joined as code assigns them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from compilelint.static.program import ClassRef, FunctionRef
+
+Element: TypeAlias = Literal["bool", "int", "float"]
+"""What a tensor or array holds, where known: masks and indices behave differently in a subscript."""
+
+ScalarType: TypeAlias = Literal["bool", "int", "float", "str", "number", "object"]
+Origin: TypeAlias = Literal["python", "shape", "tensor", "argument"]
+
+MAX_OPTIONS = 8
+"""A union of more kinds than this tells a rule nothing any more and becomes `UNKNOWN`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Nothing is known. Rules stay silent, or say `possible`."""
+
+
+UNKNOWN = Unknown()
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A torch tensor. `sure` is False where only an annotation, a name or the way it is used says so.
+
+    `rank` 0 marks a scalar tensor. `host` is True for a tensor that provably sits on the CPU (`.cpu()`, `device="cpu"`).
+    """
+
+    element: Element | None = None
+    rank: int | None = None
+    sure: bool = True
+    host: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A numpy array, or numpy scalar (`rank` 0). Dynamo traces most of numpy as tensors (docs: torch.compiler_faq)."""
+
+    element: Element | None = None
+    rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A Python constant whose value is known: None, bool, int, float, str, bytes."""
+
+    value: object
+    type: str = ""
+
+    def __post_init__(self) -> None:
+        # 1, 1.0 and True compare equal in Python; the type keeps them apart here.
+        object.__setattr__(self, "type", type(self.value).__name__)
+
+
+NONE = Const(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A Python scalar whose value is not known.
+
+    `origin`: `shape` is a size (symbolic int under dynamic shapes), `tensor` was read back from a tensor (`.item()`),
+    `argument` is a Python argument of the region's root, `python` anything else.
+    """
+
+    type: ScalarType = "object"
+    origin: Origin = "python"
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """A list, tuple, set, size or iterator. `items` where the length is known, else `element` is the join of all."""
+
+    form: Literal["list", "tuple", "set", "size", "iterator", "generator", "range"]
+    items: tuple[Value, ...] | None = None
+    element: Value = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """A dict. `entries` are the constant keys known; `element` is the join of every other value."""
+
+    entries: tuple[tuple[object, Value], ...] = ()
+    element: Value = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """Something outside the project, by its dotted name: a module, a function, a class (`torch.nn.functional.pad`)."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalInstance:
+    """An instance of a class outside the project: `torch.nn.LSTM`, `logging.Logger`, `torch.Generator`."""
+
+    name: str
+    items: tuple[Value, ...] = ()
+    """What a container module holds (`nn.ModuleList`, `nn.Sequential`), in order where known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectModule:
+    """A module of the project, by its dotted name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Closure:
+    """The variables a nested function sees; equal only to itself."""
+
+    env: dict[str, Value]
+    outer: Closure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function or lambda of the project, possibly bound to a receiver."""
+
+    ref: FunctionRef
+    bound: Value | None = None
+    closure: Closure | None = None
+    disabled: bool = False
+    """Wrapped in `torch.compiler.disable`: Dynamo does not trace it and breaks at the call (GB0098/GB0099)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """`functools.partial(function, *args, **keywords)`."""
+
+    function: Value
+    args: tuple[Value, ...] = ()
+    keywords: tuple[tuple[str, Value], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Class:
+    """A class of the project."""
+
+    ref: ClassRef
+
+
+@dataclass(slots=True, eq=False)
+class Instance:
+    """An object of a project class, one per construction with the same argument kinds."""
+
+    ref: ClassRef
+    attributes: dict[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Super:
+    """`super()`: attribute look-ups on `receiver` start after `after` in the method resolution order."""
+
+    receiver: Value
+    after: ClassRef
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A bound method of a value that is not a project object: `x.sum`, `items.append`, `lstm.flatten_parameters`."""
+
+    receiver: Value
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What `torch.compile(inner)` returns: calling it enters a compiled region at `inner`."""
+
+    inner: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """One of several kinds; `None | Tensor` is the usual one."""
+
+    options: tuple[Value, ...]
+
+
+Value: TypeAlias = (
+    Unknown
+    | Tensor
+    | Array
+    | Const
+    | Scalar
+    | Sequence
+    | Mapping
+    | External
+    | ExternalInstance
+    | ProjectModule
+    | Function
+    | Partial
+    | Class
+    | Instance
+    | Super
+    | Method
+    | Compiled
+    | Union
+)
+
+
+def options(value: Value) -> tuple[Value, ...]:
+    """The alternatives of `value`: those of a union, else the value alone."""
+    return value.options if isinstance(value, Union) else (value,)
+
+
+def join(*values: Value) -> Value:
+    """The least kind that covers all `values`."""
+    if len(values) == 2 and (values[0] is values[1] or values[0] == values[1]):
+        return values[0]
+    return join_all(values)
+
+
+def join_all(values: Iterable[Value]) -> Value:
+    """As `join`, for any number of values; of none it is `UNKNOWN`."""
+    flat: list[Value] = []
+    for value in values:
+        for option in options(value):
+            _add(flat, option)
+    if not flat:
+        return UNKNOWN
+    if len(flat) == 1:
+        return flat[0]
+    if len(flat) > MAX_OPTIONS:
+        return UNKNOWN
+    return Union(tuple(flat))
+
+
+def _add(flat: list[Value], new: Value) -> None:
+    """Add `new` to the options in `flat`, merged into one of the same sort where there is one."""
+    for position, old in enumerate(flat):
+        if old is new or old == new:
+            return
+        merged = _merge(old, new)
+        if merged is not None:
+            flat[position] = merged
+            return
+    flat.append(new)
+
+
+def _merge(old: Value, new: Value) -> Value | None:
+    """One value that covers two of the same sort, or None when they stay apart in a union."""
+    if isinstance(old, Tensor) and isinstance(new, Tensor):
+        return Tensor(
+            element=old.element if old.element == new.element else None,
+            rank=old.rank if old.rank == new.rank else None,
+            sure=old.sure and new.sure,
+            host=old.host and new.host,
+        )
+    if isinstance(old, Array) and isinstance(new, Array):
+        return Array(old.element if old.element == new.element else None, old.rank if old.rank == new.rank else None)
+    if isinstance(old, Scalar) and isinstance(new, Scalar):
+        origin: Origin = old.origin if old.origin == new.origin else "python"
+        if "tensor" in (old.origin, new.origin):
+            origin = "tensor"
+        return Scalar(old.type if old.type == new.type else "object", origin)
+    if isinstance(old, Sequence) and isinstance(new, Sequence) and old.form == new.form:
+        if old.items is not None and new.items is not None and len(old.items) == len(new.items):
+            return Sequence(old.form, tuple(join(a, b) for a, b in zip(old.items, new.items, strict=True)))
+        return Sequence(old.form, None, join(element_of(old), element_of(new)))
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        keys = dict(old.entries)
+        for key, value in new.entries:
+            keys[key] = join(keys[key], value) if key in keys else value
+        if len(keys) > 64:
+            return Mapping((), join_all([*keys.values(), old.element, new.element]))
+        return Mapping(tuple(keys.items()), join(old.element, new.element))
+    if isinstance(old, Const) and isinstance(new, Const):
+        return _merge_constants(old, new)
+    if isinstance(old, Scalar) and isinstance(new, Const) and new.value is not None:
+        return old if old.type == new.type else Scalar("object", old.origin)
+    if isinstance(old, Const) and isinstance(new, Scalar) and old.value is not None:
+        return new if new.type == old.type else Scalar("object", new.origin)
+    return None
+
+
+def _merge_constants(old: Const, new: Const) -> Value | None:
+    """Two numbers become a scalar at once; two strings or flags too; None stays apart, since code tests for it."""
+    if old.value is None or new.value is None:
+        return None
+    if old.type == new.type and old.type in ("bool", "int", "float", "str"):
+        return Scalar(old.type)  # type: ignore[arg-type]
+    return Scalar("object")
+
+
+def element_of(value: Value) -> Value:
+    """What iterating over a sequence or mapping value yields, joined over all its items."""
+    if isinstance(value, Sequence):
+        return value.element if value.items is None else (join_all(value.items) if value.items else UNKNOWN)
+    if isinstance(value, Mapping):
+        return join_all([*(entry for _, entry in value.entries), value.element])
+    return UNKNOWN
+
+
+def without_none(value: Value) -> Value:
+    """`value` on a path where it has been tested not to be None."""
+    return join_all(option for option in options(value) if option != NONE) if isinstance(value, Union) else value
+
+
+def tensors_in(value: Value) -> tuple[Tensor, ...]:
+    """The tensor alternatives of a value."""
+    return tuple(option for option in options(value) if isinstance(option, Tensor))
+
+
+def tensor_certainty(value: Value) -> Literal["certain", "likely"] | None:
+    """How sure it is that `value` is a tensor: None if nothing says so.
+
+    `certain` if it can be nothing else and an operation, not an annotation, made it.
+    """
+    found = tensors_in(value)
+    if not found:
+        return None
+    return "certain" if len(options(value)) == len(found) and all(t.sure for t in found) else "likely"
+
+
+Node: TypeAlias = ast.AST
