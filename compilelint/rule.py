@@ -16,7 +16,7 @@ Nothing else needs editing to add a rule.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -92,6 +92,21 @@ class View(Protocol):
     @property
     def qualname(self) -> str:
         """Its qualified name, `Decoder.forward`."""
+
+    @property
+    def module(self) -> ast.Module:
+        """The whole file: what else it does with a global, a class attribute or a compiled callable."""
+
+    @property
+    def entry(self) -> bool:
+        """Whether this function is the region's outermost one, whose parameters are the region's inputs."""
+
+    @property
+    def options(self) -> Mapping[str, object]:
+        """The constant keywords of the `torch.compile` that makes this region: `{"mode": "reduce-overhead"}`."""
+
+    def is_module(self, value: Value) -> bool:
+        """Whether `value` is a torch.nn.Module and nothing else."""
 
     def kind(self, node: ast.expr) -> Value:
         """What the value of `node` is; `UNKNOWN` when nothing tells."""
