@@ -105,9 +105,6 @@ class View(Protocol):
     def options(self) -> Mapping[str, object]:
         """The constant keywords of the `torch.compile` that makes this region: `{"mode": "reduce-overhead"}`."""
 
-    def is_module(self, value: Value) -> bool:
-        """Whether `value` is a torch.nn.Module and nothing else."""
-
     def kind(self, node: ast.expr) -> Value:
         """What the value of `node` is; `UNKNOWN` when nothing tells."""
 
