@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 Hazard = Literal[
-    "graph-break", "frame-skip", "recompile", "host-sync", "cudagraph-skip", "stale-result", "placement"
+    "graph-break", "frame-skip", "recompile", "host-sync", "cudagraph-skip", "stale-result", "placement", "suppression"
 ]
 Confidence = Literal["certain", "likely", "possible"]
 Verdict = Literal["static", "confirmed", "handled", "not-reached", "runtime-only"]
@@ -145,7 +145,7 @@ class TargetRun:
     """Everything one target showed, complete or up to the moment it died.
 
     `executed` are the lines the eager pass ran and `traced` the lines Dynamo traced into a graph, by file; the
-    merge needs both to tell `handled` from `not-reached`.
+    merge needs both to tell `handled` from `not-reached`. `calls` is how often the compiled callable was called.
     """
 
     name: str
@@ -154,6 +154,7 @@ class TargetRun:
     device: str = "cpu"
     torch: str = ""
     seconds: float = 0.0
+    calls: int = 0
     fullgraph: Fullgraph | None = None
     evidence: tuple[Evidence, ...] = ()
     executed: dict[str, frozenset[int]] = field(default_factory=dict)

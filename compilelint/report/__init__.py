@@ -1,0 +1,47 @@
+"""Reporters: one module per output format, each a function from a Report to text.
+
+They know compilelint.model only, and are imported only when their format was asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from compilelint.model import Report
+from compilelint.source import Sources
+
+Format = Literal["full", "concise", "json", "jsonl", "sarif", "github", "gitlab", "junit", "markdown"]
+
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+_MODULES: dict[Format, tuple[str, str]] = {
+    "full": ("console", "full"),
+    "concise": ("concise", "concise"),
+    "json": ("json", "whole"),
+    "jsonl": ("json", "lines"),
+    "sarif": ("sarif", "sarif"),
+    "github": ("github", "annotations"),
+    "gitlab": ("gitlab", "code_quality"),
+    "junit": ("junit", "junit"),
+    "markdown": ("markdown", "summary"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How text for people is laid out. `width` None: the terminal's, or 100 columns where there is none."""
+
+    sources: Sources
+    colour: bool = False
+    width: int | None = None
+    statistics: bool = False
+    category: str = ""
+
+
+def render(report: Report, format: Format, look: Look) -> str:
+    """The report as text in `format`, ending in a newline unless empty."""
+    module, function = _MODULES[format]
+    text: str = getattr(importlib.import_module(f"compilelint.report.{module}"), function)(report, look)
+    return text

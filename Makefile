@@ -1,0 +1,34 @@
+# Two commands on a bare machine with Python 3.10 or newer and pip:
+#   make demo   lints fixtures/ and lets torch.compile confirm or refute each finding
+#   make test   lint, types and tests of compilelint itself
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: demo test clean
+
+# Findings are what the demo is for, so exit code 1 is its success; 2 (nothing could be checked) is not.
+demo: $(VENV)/.runtime
+	@$(BIN)/compilelint check fixtures --runtime --device cpu --statistics || test $$? -eq 1
+
+test: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "compilelint needs Python 3.10 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[runtime]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,218 @@
+"""`compilelint check`: discover, lint, run the targets, merge, sift, report."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Collection, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from compilelint.command.options import settings_for
+from compilelint.command.output import emit, outputs, tell_failures
+from compilelint.config import ConfigError, Settings
+from compilelint.model import Finding, Report, RuleCard, TargetRun
+from compilelint.sift.select import SEEN, check_codes, outside_per_file_ignores, selected, sure_enough
+from compilelint.source import Sources, decode
+from compilelint.static.discover import Discovery, discover
+
+if TYPE_CHECKING:
+    from compilelint.runtime.launch import TargetSpec
+
+
+def run(options: argparse.Namespace) -> int:
+    """Check what the options name, write the reports, return the exit code."""
+    cwd = Path.cwd()
+    wanted = outputs(options.output_format, options.output_file)
+    arguments = options.paths or ["."]
+    given = _stdin_text(arguments, options.stdin_filename, cwd)
+    named = [Path(os.path.normpath(cwd / argument)) for argument in arguments if argument != "-"] or [*given]
+    settings = settings_for(options, named, cwd)
+    _check_selection(settings)
+    if options.show_settings:
+        from compilelint.command.show import settings_text
+
+        print(settings_text(settings), end="")
+        return 0
+    found = Discovery(files=tuple(given), named=frozenset(given)) if given else discover(arguments, settings, cwd)
+    if options.show_files:
+        print("".join(f"{_shown(file, cwd)}\n" for file in found.files), end="")
+        return 0
+    sources = Sources(cwd, {_shown(path, cwd): text for path, text in given.items()})
+    report = _report(options, settings, found, given, sources)
+    tell_failures(report.failures)
+    for argument in found.empty:
+        print(f"compilelint: no Python files found under {argument}", file=sys.stderr)
+    if options.update_baseline:
+        return _update_baseline(report, settings)
+    if not _checked(report, found):
+        return 2
+    emit(report, wanted, options, sources)
+    return exit_code(report, settings)
+
+
+def exit_code(report: Report, settings: Settings) -> int:
+    """0 or 1, for a run that checked something.
+
+    `fail_on`: `any` finding that the compiler has not refuted (`handled`); `certain` ones and those it confirmed; only
+    `confirmed` ones; `never`. An input that could not be read and a target that died also count, but for `never`.
+    """
+    if settings.fail_on == "never":
+        return 0
+    if report.failures or any(run.status != "ok" for run in report.targets):
+        return 1
+    return int(any(_fails(finding, settings) for finding in report.findings))
+
+
+def _fails(finding: Finding, settings: Settings) -> bool:
+    if finding.verdict in SEEN:
+        return True
+    if finding.verdict == "handled" or settings.fail_on == "confirmed":
+        return False
+    return settings.fail_on == "any" or finding.confidence == "certain"
+
+
+def _report(
+    options: argparse.Namespace, settings: Settings, found: Discovery, given: dict[Path, str], sources: Sources
+) -> Report:
+    runs: tuple[TargetRun, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    failures = found.failures
+    specs: Sequence[TargetSpec] = ()
+    if options.runtime or options.target:
+        from compilelint.command.targets import target_specs
+
+        specs = target_specs(options.target, settings)  # before the static pass: a wrong name should not cost its time
+    if found.files:
+        from compilelint.static import lint
+
+        result = lint(found.files, settings, given=given)
+        findings, failures = result.findings, (*failures, *result.failures)
+    if specs:
+        from compilelint.command.targets import run_specs
+        from compilelint.merge import merge
+
+        runs = run_specs(specs, settings)
+        findings = merge(findings, runs)
+    findings = _sifted(findings, options, settings, found, sources, bool(runs))
+    return Report(
+        findings=findings,
+        failures=failures,
+        targets=runs,
+        cards=all_cards(),
+        torch=torch_version(settings),
+        files=len(found.files),
+    )
+
+
+def _sifted(
+    findings: tuple[Finding, ...],
+    options: argparse.Namespace,
+    settings: Settings,
+    found: Discovery,
+    sources: Sources,
+    ran: bool,
+) -> tuple[Finding, ...]:
+    from compilelint.sift.suppress import suppressed
+
+    shown = {file: _shown(file, sources.cwd) for file in found.files}
+    pointed_at = {finding.path for finding in findings}.difference(shown.values())
+    findings = suppressed(
+        findings,
+        ((path, sources.text(path)) for path in (*shown.values(), *sorted(pointed_at))),
+        known=_codes,
+        report_unused=frozenset(path for file, path in shown.items() if file not in found.named),
+        ran=ran,
+    )
+    findings = selected(findings, settings)
+    findings = outside_per_file_ignores(findings, settings, sources.cwd)
+    findings = sure_enough(findings, settings.min_confidence)
+    if settings.baseline and not options.update_baseline:
+        from compilelint.sift.baseline import not_in_baseline, read_baseline
+
+        findings = not_in_baseline(findings, read_baseline(settings.baseline))
+    if options.diff_base:
+        from compilelint.sift.changed import changed_lines, on_changed_lines
+
+        findings = on_changed_lines(findings, changed_lines(options.diff_base, sources.cwd), sources.cwd)
+    return findings
+
+
+def _checked(report: Report, found: Discovery) -> bool:
+    """Whether anything at all was checked: a file that could be read, a target that ran, or nothing was asked for."""
+    unread = {failure.path for failure in report.failures}
+    read = any(_shown(file, Path.cwd()) not in unread for file in found.files)
+    finished = any(run.status == "ok" for run in report.targets)
+    return read or finished or (found.excluded > 0 and not report.failures and not found.empty)
+
+
+def _update_baseline(report: Report, settings: Settings) -> int:
+    from compilelint.sift.baseline import baseline_text
+
+    if settings.baseline is None:
+        raise ConfigError("--update-baseline: say where with --baseline FILE, or 'baseline' in the configuration")
+    try:
+        settings.baseline.write_text(baseline_text(report.findings), encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise ConfigError(f"{settings.baseline}: cannot be written: {error.strerror or error}") from None
+    print(f"{settings.baseline}: {len(report.findings)} accepted")
+    return 0
+
+
+def _check_selection(settings: Settings) -> None:
+    """Raise ConfigError for a code that no rule has."""
+    groups = {
+        "select": settings.select,
+        "extend-select": settings.extend_select,
+        "ignore": settings.ignore,
+        "per-file-ignores": [code for _, codes in settings.per_file_ignores for code in codes],
+    }
+    for name, codes in groups.items():
+        if any(code != "ALL" for code in codes):
+            check_codes(codes, _codes(), name)
+
+
+@lru_cache(maxsize=1)
+def all_cards() -> tuple[RuleCard, ...]:
+    """Every rule's card, sorted by code, with those of the codes that have no rule file."""
+    from compilelint.rulebook import load_rules
+    from compilelint.sift import BUILT_IN_CARDS
+
+    loaded = [rule.card for rule in load_rules()]
+    taken = {card.code for card in loaded}
+    return tuple(sorted([*loaded, *(c for c in BUILT_IN_CARDS if c.code not in taken)], key=lambda card: card.code))
+
+
+def _codes() -> Collection[str]:
+    return [card.code for card in all_cards()]
+
+
+def torch_version(settings: Settings) -> str:
+    """`target-torch`, else the version of the installed torch (which is not imported), else nothing."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    if settings.target_torch:
+        return settings.target_torch
+    try:
+        return version("torch")
+    except PackageNotFoundError:
+        return ""
+
+
+def _shown(file: Path, cwd: Path) -> str:
+    """A path as findings give it."""
+    return (file.relative_to(cwd) if file.is_relative_to(cwd) else file).as_posix()
+
+
+def _stdin_text(arguments: Sequence[str], name: str | None, cwd: Path) -> dict[Path, str]:
+    """The text on standard input under its absolute path, if `-` is the argument."""
+    if "-" not in arguments:
+        if name:
+            raise ConfigError("--stdin-filename goes with '-' as the path")
+        return {}
+    if len(arguments) > 1:
+        raise ConfigError("'-' reads standard input and takes no other path beside it")
+    path = Path(os.path.normpath(cwd / (name or "stdin.py")))
+    return {path: decode(sys.stdin.buffer.read())}

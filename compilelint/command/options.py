@@ -1,0 +1,236 @@
+"""The arguments of every command, and from arguments to Settings."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from compilelint.config import DEVICES, FAIL_ON, ConfigError, Settings, did_you_mean, load_settings
+from compilelint.model import CONFIDENCES
+from compilelint.report import FORMATS
+
+
+def _command(module: str) -> Callable[[argparse.Namespace], int]:
+    def run(options: argparse.Namespace) -> int:
+        code: int = importlib.import_module(f"compilelint.command.{module}").run(options)
+        return code
+
+    return run
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    name: _command(name) for name in ("check", "rule", "explain")
+}
+
+EPILOG = """\
+exit codes: 0 clean, 1 findings, 2 nothing could be checked (usage, configuration, no file)
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with one-line errors that name the closest option."""
+
+    def error(self, message: str) -> NoReturn:
+        if unknown := re.match(r"unrecognized arguments: (-\S*)", message):
+            options = [option for action in self._actions for option in action.option_strings]
+            message = f"unknown option {unknown[1]}{did_you_mean(unknown[1].split('=')[0], options)}"
+        print(f"compilelint: {message} (see '{self.prog} --help')", file=sys.stderr)
+        raise SystemExit(2)
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        options, rest = self.parse_known_args(args, namespace)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return options
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """The options of a command line without the program's name; `options.command` is the command.
+
+    `check` is the command where none is named. Prints and raises SystemExit for --help, --version and usage errors.
+    """
+    if arguments and arguments[0] in ("-h", "--help", "-V", "--version"):
+        return _top_level().parse_args(arguments)  # type: ignore[no-any-return]
+    command = "check"
+    if arguments and arguments[0] in COMMANDS:
+        command, arguments = arguments[0], arguments[1:]
+    parser = {"check": check_parser, "rule": rule_parser, "explain": explain_parser}[command]()
+    return parser.parse_args(arguments, argparse.Namespace(command=command))  # type: ignore[no-any-return]
+
+
+def _top_level() -> Parser:
+    from compilelint import __version__
+
+    parser = Parser(
+        prog="compilelint",
+        description="Finds what torch.compile loses: statically, and with the compiler itself.",
+        usage="compilelint [check] [PATH ...] [options] | compilelint rule CODE | compilelint explain FILE:LINE",
+        epilog="commands:\n  check     lint files (the default; 'compilelint check --help' lists its options)\n"
+        "  rule      print what a rule is about\n"
+        "  explain   why this line is compiled, and what would happen there\n\n" + EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("-V", "--version", action="version", version=f"compilelint {__version__}")
+    return parser
+
+
+def check_parser() -> Parser:
+    """The options of `compilelint check`."""
+    parser = Parser(prog="compilelint check", description="Lint Python code for torch.compile.", epilog=EPILOG)
+    parser._optionals.title = "general"
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="files and folders, '-' for stdin (default: .)")
+    _runtime_options(parser)
+    _selection_options(parser)
+    _file_options(parser)
+    _output_options(parser)
+    _config_options(parser)
+    return parser
+
+
+def rule_parser() -> Parser:
+    """The options of `compilelint rule`."""
+    parser = Parser(prog="compilelint rule", description="Print what a rule is about; without CODE, list the rules.")
+    parser.add_argument("codes", nargs="*", metavar="CODE", help="a code (CL201), prefix (CL2) or name (item-call)")
+    parser.add_argument("--all", action="store_true", help="print every rule")
+    parser.add_argument("--output-format", choices=("text", "json"), default="text")
+    return parser
+
+
+def explain_parser() -> Parser:
+    """The options of `compilelint explain`."""
+    parser = Parser(prog="compilelint explain", description="Why is this line compiled, and what would happen there?")
+    parser.add_argument("place", metavar="FILE:LINE")
+    _config_options(parser)
+    return parser
+
+
+def _runtime_options(parser: Parser) -> None:
+    group = parser.add_argument_group("runtime")
+    group.add_argument("--runtime", action="store_true", help="compile the targets and let the compiler judge")
+    group.add_argument(
+        "--target", action="append", metavar="NAME|pkg.mod:factory", help="run this target only (repeatable)"
+    )
+    group.add_argument("--device", choices=DEVICES, help="where targets run (default: auto)")
+    group.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="for each target (default: 300)")
+    group.add_argument("--target-torch", metavar="VERSION", help="the torch version to speak about")
+
+
+def _selection_options(parser: Parser) -> None:
+    group = parser.add_argument_group("what to report")
+    for name, text in (
+        ("--select", "rules to switch on: code prefixes or ALL, comma-separated"),
+        ("--ignore", "rules to switch off; the longer prefix wins"),
+        ("--extend-select", "rules to add to the configured ones"),
+    ):
+        group.add_argument(name, action="extend", type=_codes, metavar="CODES", help=text)
+    group.add_argument(
+        "--per-file-ignores",
+        action="extend",
+        type=_ignores,
+        metavar="PATTERN:CODES",
+        help="codes to ignore in some files",
+    )
+    group.add_argument("--min-confidence", choices=CONFIDENCES, help="least sure findings to report (default: likely)")
+    group.add_argument("--diff-base", metavar="REF", help="only findings on lines changed since this git revision")
+    group.add_argument("--baseline", type=Path, metavar="FILE", help="leave out the findings this file accepts")
+    group.add_argument("--update-baseline", action="store_true", help="write the findings to the baseline, accept them")
+    group.add_argument("--fail-on", choices=FAIL_ON, help="which findings give exit code 1 (default: any not refuted)")
+    group.add_argument("--exit-zero", action="store_true", help="exit 0 whatever is found, as --fail-on never")
+
+
+def _file_options(parser: Parser) -> None:
+    group = parser.add_argument_group("which files")
+    group.add_argument("--exclude", action="extend", type=_list, metavar="PATTERNS", help="instead of the default list")
+    group.add_argument("--extend-exclude", action="extend", type=_list, metavar="PATTERNS", help="besides that list")
+    group.add_argument("--force-exclude", action="store_true", default=None, help="exclude named paths as well")
+    group.add_argument(
+        "--no-respect-gitignore",
+        dest="respect_gitignore",
+        action="store_false",
+        default=None,
+        help="read ignored files",
+    )
+    group.add_argument("--stdin-filename", metavar="PATH", help="where the text on stdin comes from")
+    group.add_argument("--show-files", action="store_true", help="list the files that would be checked, and stop")
+
+
+def _output_options(parser: Parser) -> None:
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "--output-format",
+        action="append",
+        metavar="FORMAT[:FILE]",
+        help=f"one of {', '.join(FORMATS)}; to FILE, or to stdout (repeatable; default: full)",
+    )
+    group.add_argument("-o", "--output-file", metavar="FILE", help="where the format without a FILE goes")
+    group.add_argument("--statistics", action="store_true", help="count findings per rule")
+    group.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: auto")
+    group.add_argument("--sarif-category", metavar="ID", help="automationDetails.id of the SARIF run (default: none)")
+
+
+def _config_options(parser: Parser) -> None:
+    group = parser.add_argument_group("configuration")
+    group.add_argument("--config", type=Path, metavar="FILE", help="use this file instead of the nearest")
+    group.add_argument("--isolated", action="store_true", help="read no configuration file")
+    if "check" in parser.prog:
+        group.add_argument("--show-settings", action="store_true", help="print the settings in force, and stop")
+
+
+def settings_for(options: argparse.Namespace, paths: Sequence[Path], cwd: Path) -> Settings:
+    """The settings for `paths` (absolute) with the command line on top.
+
+    `--select` replaces the configured selection together with its ignores; `--ignore` alone adds to them, as do the
+    other `--extend-*` and `--per-file-ignores`.
+    """
+    if options.config and options.isolated:
+        raise ConfigError("--config and --isolated exclude each other")
+    settings = load_settings(paths, cwd, options.config, options.isolated)
+    given = {name: value for name, value in vars(options).items() if value is not None}
+    settings = replace(settings, **{name: given[name] for name in _REPLACING & given.keys()})
+    if "select" in given:
+        settings = replace(settings, select=tuple(given["select"]), ignore=(), extend_select=())
+    if "exclude" in given:
+        settings = replace(settings, exclude=tuple(given["exclude"]))
+    if "baseline" in given:
+        settings = replace(settings, baseline=cwd / given["baseline"])
+    if given.get("exit_zero"):
+        settings = replace(settings, fail_on="never")
+    added: dict[str, Any] = {name: (*getattr(settings, name), *given[name]) for name in _ADDING & given.keys()}
+    return replace(settings, **added)
+
+
+_ADDING = frozenset({"ignore", "extend_select", "extend_exclude", "per_file_ignores"})
+_REPLACING = frozenset(
+    {"min_confidence", "fail_on", "device", "timeout", "target_torch", "force_exclude", "respect_gitignore"}
+)
+
+
+def _list(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _codes(text: str) -> list[str]:
+    return [code.upper() for code in _list(text)]
+
+
+def _ignores(text: str) -> list[tuple[str, tuple[str, ...]]]:
+    pattern, colon, codes = text.rpartition(":")
+    if not colon or not pattern or not _codes(codes):
+        raise argparse.ArgumentTypeError(f"expected PATTERN:CODES such as 'tests/*:CL4', found '{text}'")
+    return [(pattern, tuple(_codes(codes)))]
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, found '{text}'")
+    return seconds

@@ -1,0 +1,86 @@
+"""Where reports go: formats, files, colour."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from compilelint.config import ConfigError, did_you_mean
+from compilelint.model import Failure, Report
+from compilelint.report import FORMATS, Format, Look, render
+from compilelint.source import Sources
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One format and its file; None is standard output."""
+
+    format: Format
+    file: Path | None = None
+
+
+def outputs(formats: Sequence[str] | None, file: str | None) -> tuple[Output, ...]:
+    """What `--output-format FORMAT[:FILE]` and `--output-file FILE` ask for.
+
+    At most one format has no file of its own: it goes to `--output-file`, or to standard output. Raises ConfigError.
+    """
+    asked = []
+    for text in formats or ("full",):
+        name, _, target = text.partition(":")
+        if name not in FORMATS:
+            raise ConfigError(
+                f"--output-format: '{name}' is not one of {', '.join(FORMATS)}{did_you_mean(name, FORMATS)}"
+            )
+        asked.append(Output(name, Path(target) if target else None))
+    free = [output for output in asked if output.file is None]
+    if len(free) > 1:
+        names = " and ".join(output.format for output in free)
+        raise ConfigError(f"--output-format: {names} both go to standard output; write FORMAT:FILE for all but one")
+    if file and not free:
+        raise ConfigError("--output-file: every --output-format has a file already")
+    return tuple(Output(output.format, Path(file)) if file and output in free else output for output in asked)
+
+
+def emit(report: Report, wanted: Iterable[Output], options: argparse.Namespace, sources: Sources) -> None:
+    """Write the report in every format. Raises ConfigError for a file that cannot be written."""
+    for output in wanted:
+        colour = output.file is None and wants_colour(options.color)
+        look = Look(sources, colour=colour, statistics=options.statistics, category=options.sarif_category or "")
+        text = render(report, output.format, look)
+        if output.file is None:
+            write_stdout(text)
+            continue
+        try:
+            output.file.write_text(text, encoding="utf-8", newline="\n")
+        except OSError as error:
+            raise ConfigError(f"{output.file}: cannot be written: {error.strerror or error}") from None
+
+
+def write_stdout(text: str) -> None:
+    """Write UTF-8 whatever the locale says: a report in a file or pipe must not depend on it."""
+    if sys.stdout.isatty() or not hasattr(sys.stdout, "buffer"):
+        sys.stdout.write(text)
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode("utf-8", errors="replace"))
+    sys.stdout.flush()
+
+
+def tell_failures(failures: Iterable[Failure]) -> None:
+    """One line on standard error per input that could not be checked."""
+    for failure in failures:
+        line = "" if failure.line is None else f":{failure.line}"
+        print(f"compilelint: {failure.path}{line}: {' '.join(failure.message.split())}", file=sys.stderr)
+
+
+def wants_colour(choice: str) -> bool:
+    """Whether standard output gets colour: `--color`, then NO_COLOR and FORCE_COLOR, then whether it is a terminal."""
+    if choice != "auto":
+        return choice == "always"
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb")

@@ -1,0 +1,40 @@
+"""Counting: the summary line and the statistics table, the same in every format for people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from compilelint.model import VERDICTS, Finding, Report
+
+
+def plural(count: int, word: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
+
+
+def verdict_counts(findings: Sequence[Finding]) -> dict[str, int]:
+    """How many findings have each verdict, in the model's order, without zeroes."""
+    counts = Counter(finding.verdict for finding in findings)
+    return {verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]}
+
+
+def summary_line(report: Report) -> str:
+    """What was found in how much, in one sentence."""
+    counts = verdict_counts(report.findings)
+    found = f"Found {plural(len(report.findings), 'finding')}" if report.findings else "No findings"
+    parts = [f"{count} {verdict}" for verdict, count in counts.items() if verdict != "static"]
+    split = f" ({', '.join(parts)})" if parts else ""
+    where = f" in {plural(report.files, 'file')}" if report.files else ""
+    failed = f"; {plural(len(report.failures), 'input')} could not be checked" if report.failures else ""
+    died = [run.name for run in report.targets if run.status != "ok"]
+    dead = f"; {plural(len(died), 'target')} did not finish" if died else ""
+    return f"{found}{split}{where}{failed}{dead}."
+
+
+def statistics_lines(findings: Sequence[Finding]) -> list[str]:
+    """One line per rule, most frequent first: count, code, name."""
+    counts = Counter((finding.rule, finding.name) for finding in findings)
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    width = len(str(ordered[0][1])) if ordered else 0
+    return [f"{count:>{width}}  {rule}  {name}" for (rule, name), count in ordered]
