@@ -1,0 +1,202 @@
+"""Questions about state that outlives a call: attributes, globals, and what else the file does with them.
+
+Shared by the rules on recompiles, CUDA graphs and stale results. Everything here reads syntax and value kinds only.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TypeAlias
+
+from compilelint.rule import View
+from compilelint.static.values import UNKNOWN, Const, Instance, Mapping, Scalar, Value, element_of, join_all, options
+
+Scope: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
+_NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function's own body in source order, without those of functions and classes nested in it."""
+    for child in ast.iter_child_nodes(scope):
+        yield child
+        if not isinstance(child, _NESTED):
+            yield from own_nodes(child)
+
+
+@lru_cache(maxsize=512)
+def own_names(scope: Scope) -> frozenset[str]:
+    """The local names of a function: parameters and what it binds, without its `global` and `nonlocal` names."""
+    names: set[str] = set(parameters(scope))
+    outer: set[str] = set()
+    for node in own_nodes(scope):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, ast.alias):
+            names.add(node.asname or node.name.partition(".")[0])
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            names.add(node.name)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            outer.update(node.names)
+    return frozenset(names - outer)
+
+
+def parameters(scope: Scope) -> tuple[str, ...]:
+    """The parameter names of a function, the receiver included; none for a module."""
+    if isinstance(scope, ast.Module):
+        return ()
+    arguments = scope.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    every += [extra for extra in (arguments.vararg, arguments.kwarg) if extra is not None]
+    return tuple(argument.arg for argument in every)
+
+
+def root_of(node: ast.expr) -> ast.expr:
+    """What a chain of attributes and subscripts starts from: `self` for `self.cache["k"].rows`."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node
+
+
+def without_alias(node: ast.expr, view: View) -> ast.expr:
+    """`self.rows` for `rows` after the only binding `rows = self.rows`; any other node as it is."""
+    if not isinstance(node, ast.Name) or node.id not in own_names(view.function):
+        return node
+    values = [
+        binding.value
+        for binding in own_nodes(view.function)
+        if isinstance(binding, ast.Assign) and any(same_place(target, node) for target in binding.targets)
+    ]
+    return values[0] if len(values) == 1 and isinstance(values[0], (ast.Attribute, ast.Subscript)) else node
+
+
+def same_place(first: ast.expr, second: ast.expr) -> bool:
+    """Whether two expressions spell the same variable, attribute or entry, read or written."""
+    return type(first) is type(second) and ast.unparse(first) == ast.unparse(second)
+
+
+def outlives_call(node: ast.expr, view: View) -> bool:
+    """Whether what `node` names outlives the call: an attribute of a parameter, or a name from outside."""
+    root = root_of(node)
+    if not isinstance(root, ast.Name):
+        return False
+    if root.id not in own_names(view.function):
+        return True
+    inner = node
+    while isinstance(inner, (ast.Attribute, ast.Subscript)) and inner.value is not root:
+        inner = inner.value
+    return isinstance(inner, ast.Attribute) and root.id in parameters(view.function)
+
+
+def is_global(name: str, view: View) -> bool:
+    """Whether `name`, used in this function, is bound at module level of the file, not in an enclosing function."""
+    return name not in own_names(view.function) and name in own_names(view.module)
+
+
+def is_same_object_next_call(node: ast.expr, view: View) -> bool:
+    """Whether what `node` names hangs off a module, a global, or the object whose method the region starts with.
+
+    An attribute of any other parameter may belong to a fresh object each time, so the answer is no.
+    """
+    root = root_of(node)
+    if not isinstance(root, ast.Name):
+        return False
+    if root.id not in own_names(view.function):
+        return is_global(root.id, view)
+    if not outlives_call(node, view):
+        return False
+    return is_module(view.kind(root)) or (view.entry and root.id == "self")
+
+
+def of_module_or_global(node: ast.expr, view: View) -> bool:
+    """Whether `node` hangs off a torch.nn.Module or a global.
+
+    Dynamo keeps an int it finds there as a constant (config `allow_unspec_int_on_nn_module`, off by default), while an
+    int on a plain object or in a closure becomes dynamic after one recompile. Measured on torch 2.13.
+    """
+    root = root_of(node)
+    if not isinstance(root, ast.Name):
+        return False
+    if root.id in own_names(view.function):
+        return is_module(view.kind(root))
+    return is_global(root.id, view)
+
+
+def is_module(value: Value) -> bool:
+    """Whether every alternative of `value` is an object of a project class that inherits from torch.nn.Module."""
+    return all(isinstance(option, Instance) and option.is_module for option in options(value))
+
+
+def held(node: ast.expr, view: View) -> Value:
+    """What is kept at an attribute, entry or variable over all calls, whatever this function has just stored there."""
+    if isinstance(node, ast.Attribute):
+        owners = [option for option in options(view.kind(node.value)) if isinstance(option, Instance)]
+        found = [owner.attributes[node.attr] for owner in owners if node.attr in owner.attributes]
+        return join_all(found) if found else view.kind(node)
+    if isinstance(node, ast.Subscript):
+        container = held(node.value, view)
+        if isinstance(container, Mapping) and isinstance(node.slice, ast.Constant):
+            return dict(container.entries).get(node.slice.value, container.element)
+        return element_of(container)
+    return view.kind(node)
+
+
+def is_integer(value: Value) -> bool:
+    """Whether a value is a Python int and nothing else; bools, which take two values only, are not counted."""
+    return value != UNKNOWN and all(
+        (isinstance(option, Const) and option.type == "int") or (isinstance(option, Scalar) and option.type == "int")
+        for option in options(value)
+    )
+
+
+def is_text(value: Value) -> bool:
+    """Whether a value is a str and nothing else."""
+    return value != UNKNOWN and all(
+        isinstance(option, (Const, Scalar)) and option.type == "str" for option in options(value)
+    )
+
+
+def first_read(node: ast.expr, view: View) -> ast.expr:
+    """Where this function first reads what `node` names: Dynamo puts the guard there. `node` itself if nowhere."""
+    reads = [
+        read
+        for read in own_nodes(view.function)
+        if isinstance(read, (ast.Attribute, ast.Subscript, ast.Name))
+        and isinstance(read.ctx, ast.Load)
+        and same_place(read, node)
+    ]
+    return min([*reads, node], key=lambda read: (read.lineno, read.col_offset))
+
+
+def written(node: ast.expr, scope: ast.AST) -> Iterator[tuple[ast.stmt, ast.expr | None]]:
+    """The statements in `scope` that bind `node`'s place, each with the value it gets (None for `del`)."""
+    for statement in own_nodes(scope):
+        if isinstance(statement, (ast.Assign, ast.Delete)):
+            targets = statement.targets
+        elif isinstance(statement, (ast.AnnAssign, ast.AugAssign)):
+            targets = [statement.target]
+        else:
+            continue
+        if any(same_place(target, node) for target in targets):
+            yield statement, None if isinstance(statement, ast.Delete) else statement.value
+
+
+def mentions(node: ast.AST, place: ast.expr) -> bool:
+    """Whether `place` is spelled anywhere inside `node`."""
+    return any(isinstance(inner, type(place)) and same_place(inner, place) for inner in ast.walk(node))
+
+
+def class_node(value: Value) -> ast.ClassDef | None:
+    """The class definition of an instance of exactly one project class."""
+    owners = [option.ref.node for option in options(value) if isinstance(option, Instance)]
+    return owners[0] if len(owners) == 1 and len(options(value)) == 1 else None
+
+
+def functions_in(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Every function and method in a tree, nested ones included."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node

@@ -1,0 +1,247 @@
+"""A list, tuple or set that outlives the call and grows in compiled code recompiles every time.
+
+## What it does
+
+Finds `self.kept.append(h)`, `self.rows += [x]`, `self.rows = self.rows + (x,)` and `SEEN.add(name)` in compiled code,
+where the container lives on a module or in a global.
+
+## Why it costs
+
+Dynamo guards on the length of a list it touches (and on the members of a set). The call makes it longer, so the next
+call fails the guard: measured on torch 2.13, one entry per call compiles 8 times in 10 calls, then the recompile
+limit is hit and the function runs eager.
+
+## Write instead
+
+- Return what should be kept, and let the caller append it.
+- Write into a buffer of fixed size: `self.kept.index_copy_(0, self.position, h)`, with `position` a buffer too.
+
+## Limits
+
+A container that the function also clears, rebinds or pops from keeps its length and is not reported; nor is a
+`deque(maxlen=…)`, which stops growing.
+
+## References
+
+PyTorch documentation "Dealing with Recompilations".
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.state import (
+    class_node,
+    functions_in,
+    held,
+    is_same_object_next_call,
+    own_nodes,
+    same_place,
+    without_alias,
+    written,
+)
+from compilelint.static.values import UNKNOWN, ExternalInstance, Mapping, Sequence, Value, options
+
+HAZARD = "recompile"
+WATCH = Watch(nodes=(ast.Call, ast.Assign, ast.AugAssign))
+GROWING = frozenset({"append", "appendleft", "extend", "extendleft", "insert", "add"})
+SHRINKING = frozenset({"clear", "pop", "popleft", "remove"})
+
+BAD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Extractor(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+        self.kept = []
+
+    def remember(self, h):
+        self.kept.append(h.detach())  # ~
+
+    def forward(self, x):
+        h = torch.relu(self.proj(x))
+        self.remember(h)
+        return h
+""",
+        run="Extractor(), [(torch.ones(2, 4),) for _ in range(4)]",
+        default="recompile",
+        fullgraph="recompile",
+    ),
+    Example(
+        code="""
+import torch
+from torch import nn
+
+NORMS = []
+
+
+class Tracked(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+        self.history = ()
+
+    def forward(self, x):
+        h = self.proj(x)
+        norms = NORMS
+        norms.append(h.norm())  # ~
+        self.history = self.history + (h.mean(),)  # ~
+        return h
+""",
+        run="Tracked(), [(torch.ones(2, 4),) for _ in range(3)]",
+        default="recompile",
+        fullgraph="recompile",
+    ),
+)
+GOOD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Extractor(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(dim, dim) for _ in range(3))
+        self.kept = []
+
+    def forward(self, x):
+        self.kept = []
+        states = []
+        for layer in self.layers:
+            x = torch.relu(layer(x))
+            states.append(x)
+            self.kept.append(x.detach())
+        return torch.stack(states)
+""",
+        run="Extractor(), [(torch.ones(2, 4),) for _ in range(3)]",
+        default="clean",
+        fullgraph="clean",
+    ),
+    Example(
+        # A list made in the call, handed to a helper object: it does not outlive the call.
+        code="""
+import torch
+from torch import nn
+
+
+class Collector:
+    def __init__(self):
+        self.states = []
+
+    def add(self, h):
+        self.states.append(h)
+
+
+class Encoder(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(dim, dim) for _ in range(3))
+        self.open = []
+
+    def forward(self, x):
+        out = Collector()
+        for layer in self.layers:
+            self.open.append(x)
+            x = layer(x)
+            out.add(x)
+            self.open.pop()
+        return torch.stack(out.states)
+""",
+        run="Encoder(), [(torch.ones(2, 4),) for _ in range(3)]",
+        default="clean",
+        fullgraph="clean",
+    ),
+)
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the statement or call by which a list that outlives the call gets longer."""
+    grown = _grown(node)
+    if grown is None:
+        return
+    place = without_alias(grown, view)
+    if not is_same_object_next_call(place, view) or not _is_list(place, view) or _shrinks(grown, place, node, view):
+        return
+    if isinstance(node, ast.Assign):
+        node = node.targets[0]
+    assert isinstance(node, (ast.expr, ast.stmt))
+    yield Hit(
+        node,
+        f"`{view.text(place)}` gets longer with every call and Dynamo guards on its length: each call compiles again"
+        " until the recompile limit, then the function runs eager",
+        "return the value and append it in the calling code, or write into a buffer of fixed size",
+        confidence="likely" if _emptied_elsewhere(place, view) else "certain",
+    )
+
+
+def _grown(node: ast.AST) -> ast.expr | None:
+    """The container that `c.append(x)`, `c += [x]` or `c = c + [x]` makes longer."""
+    if isinstance(node, ast.Call):
+        return node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr in GROWING else None
+    if isinstance(node, ast.AugAssign):
+        return node.target if isinstance(node.op, ast.Add) and isinstance(node.value, (ast.List, ast.Tuple)) else None
+    if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Add)):
+        return None
+    is_longer = same_place(node.value.left, node.targets[0]) and isinstance(node.value.right, (ast.List, ast.Tuple))
+    return node.targets[0] if is_longer else None
+
+
+def _is_list(place: ast.expr, view: View) -> bool:
+    """Whether a Python list, tuple, set or unbounded deque is kept at `place`."""
+    value = held(place, view)
+    if value == UNKNOWN and isinstance(place, ast.Subscript):
+        # `defaultdict(list)[key]`, or a list in a dict that starts empty.
+        return all(_is_dict(option) for option in options(held(place.value, view)))
+    return all(
+        (isinstance(option, Sequence) and option.form in ("list", "tuple", "set"))
+        or (isinstance(option, ExternalInstance) and option.name == "collections.deque" and not _bounded(place, view))
+        for option in options(value)
+    )
+
+
+def _is_dict(value: Value) -> bool:
+    return isinstance(value, Mapping) or (
+        isinstance(value, ExternalInstance) and value.name in ("collections.defaultdict", "collections.OrderedDict")
+    )
+
+
+def _bounded(place: ast.expr, view: View) -> bool:
+    """Whether the class gives the deque a `maxlen`."""
+    owner = class_node(view.kind(place.value)) if isinstance(place, ast.Attribute) else view.module
+    return any(isinstance(node, ast.keyword) and node.arg == "maxlen" for node in ast.walk(owner or view.module))
+
+
+def _shrinks(grown: ast.expr, place: ast.expr, growth: ast.AST, view: View) -> bool:
+    """Whether the same function also rebinds the container or takes something out."""
+    if any(statement is not growth for statement, _ in written(place, view.function)):
+        return True
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in SHRINKING
+        and (same_place(node.func.value, grown) or same_place(node.func.value, place))
+        for node in own_nodes(view.function)
+    )
+
+
+def _emptied_elsewhere(place: ast.expr, view: View) -> bool:
+    """Whether another method of the class rebinds or clears it: then it may be empty again at each call."""
+    owner = class_node(view.kind(place.value)) if isinstance(place, ast.Attribute) else None
+    return any(
+        any(True for _ in written(place, function))
+        or any(
+            isinstance(node, ast.Attribute) and node.attr in SHRINKING and same_place(node.value, place)
+            for node in ast.walk(function)
+        )
+        for function in functions_in(owner or ast.Module([], []))
+        if function.name != "__init__"
+    )

@@ -1,0 +1,212 @@
+"""A dict that outlives the call and gets new keys or new numbers in compiled code recompiles for each of them.
+
+## What it does
+
+Finds `self.table[key] = value` and `CACHE[kind] = …` in compiled code, under a key that is not fixed, where the dict
+lives on a module or in a global; and, in the same function, the `key in table` or `table.get(key)` that looks it up.
+
+## Why it costs
+
+Dynamo guards on the keys of a dict it touches and on the numbers and strings in it. A new key, or a running total
+stored under an old one, fails the guard of the next call. Measured on torch 2.13: a table that is filled on first use
+compiles once more for every new string key (7 of 8 calls), and a per-name total compiles on every call until the
+recompile limit, 8.
+
+## Write instead
+
+- Fill the table before the first compiled call, for all keys, or key it by something that is known in `__init__`.
+- Keep running totals in the calling code, or as tensors in buffers.
+
+## Limits
+
+Keys that are fixed for an object or a device (`"last"`, `self.layer_index`, `str(x.device)`) cost one recompile and
+are not reported.
+
+## References
+
+PyTorch documentation "Dealing with Recompilations".
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.state import held, is_same_object_next_call, own_nodes, root_of, same_place, without_alias
+from compilelint.static.values import Const, ExternalInstance, Mapping, Value, options
+
+HAZARD = "recompile"
+WATCH = Watch(nodes=(ast.Assign,))
+DICTS = frozenset({"collections.OrderedDict", "collections.defaultdict"})
+FIXED = frozenset({"device", "dtype", "ndim", "training"})
+
+BAD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+TABLES = {}
+
+
+def table(kind, size):
+    if kind not in TABLES:  # ~
+        TABLES[kind] = torch.arange(size).float()
+    return TABLES[kind]
+
+
+class Layer(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x, kind):
+        return self.proj(x) * table(kind, x.shape[-1])
+""",
+        run='Layer(), [(torch.ones(2, 4), kind) for kind in ("a", "b", "c")]',
+        default="recompile",
+        fullgraph="recompile",
+    ),
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Metered(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+        self.totals = {}
+
+    def count(self, name, rows):
+        seen = self.totals.get(name, 0)  # ~
+        self.totals[name] = seen + rows  # ~
+
+    def forward(self, x, name):
+        self.count(name, x.shape[0])
+        return self.proj(x)
+""",
+        run='Metered(), [(torch.ones(2, 4), "train") for _ in range(3)]',
+        default="recompile",
+        fullgraph="recompile",
+    ),
+)
+GOOD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Attention(nn.Module):
+    def __init__(self, index, dim=4):
+        super().__init__()
+        self.index = index
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x, cache):
+        h = self.proj(x)
+        cache[self.index] = h
+        return h
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(Attention(i) for i in range(3))
+
+    def forward(self, x):
+        cache = {}
+        for layer in self.layers:
+            x = layer(x, cache)
+        return x, cache
+""",
+        run="Model(), [(torch.ones(2, 4),) for _ in range(3)]",
+        default="clean",
+        fullgraph="clean",
+    ),
+    Example(
+        # The key is fixed once the device is: this compiles a second time, and no more.
+        code="""
+import torch
+from torch import nn
+
+
+class Rotary(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.dim = dim
+        self.tables = {}
+
+    def forward(self, x):
+        if str(x.device) not in self.tables:
+            self.tables[str(x.device)] = torch.arange(self.dim, device=x.device).float()
+        return x * self.tables[str(x.device)]
+""",
+        run="Rotary(), [(torch.ones(2, 4),) for _ in range(3)]",
+        default="recompile",
+        fullgraph="recompile",
+    ),
+)
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the look-up that meets the changing keys, and the store where what is stored depends on what was there."""
+    target = node.targets[0] if isinstance(node, ast.Assign) else None
+    if not isinstance(target, ast.Subscript) or isinstance(target.slice, (ast.Slice, ast.Tuple)):
+        return
+    place = without_alias(target.value, view)
+    if not is_same_object_next_call(place, view) or not _is_dict(held(place, view)) or _fixed(target.slice, view):
+        return
+    name, key = view.text(place), view.text(target.slice)
+    tests, gets = _lookups(target.value, view)
+    for lookup in (tests or gets)[:1]:
+        yield Hit(
+            lookup,
+            f"`{name}` is looked up here and line {target.lineno} adds to it: Dynamo guards on its keys, so each"
+            f" new `{key}` compiles again",
+            f"fill `{name}` for every key before the first compiled call, or look it up in the calling code",
+            confidence="likely",
+        )
+    if not tests:
+        yield Hit(
+            target,
+            f"`{name}[{key}]` changes in compiled code: Dynamo guards on the keys of `{name}` and on the numbers"
+            " in it, so a new one compiles again",
+            f"update `{name}` in the calling code, or keep the number in a buffer",
+            confidence="likely",
+        )
+
+
+def _is_dict(value: Value) -> bool:
+    return all(
+        isinstance(option, Mapping) or (isinstance(option, ExternalInstance) and option.name in DICTS)
+        for option in options(value)
+    )
+
+
+def _fixed(key: ast.expr, view: View) -> bool:
+    """Whether the key is the same for every call of one object on one device."""
+    if isinstance(view.kind(key), Const):
+        return True
+    parts = [part for part in ast.walk(key) if isinstance(part, (ast.Name, ast.Attribute))]
+    if any(isinstance(part, ast.Attribute) and part.attr in FIXED for part in parts):
+        return True
+    if any(isinstance(part, ast.Name) and part.id in FIXED for part in parts):
+        return True
+    root = root_of(key)
+    return isinstance(root, ast.Name) and root.id == "self"
+
+
+def _lookups(container: ast.expr, view: View) -> tuple[list[ast.expr], list[ast.expr]]:
+    """Where the function asks for a key: the `key in container` tests, and the `container.get(key)` calls."""
+    tests: list[ast.expr] = []
+    gets: list[ast.expr] = []
+    for node in own_nodes(view.function):
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)):
+            tests += [node] if same_place(node.comparators[0], container) else []
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+            gets += [node] if same_place(node.func.value, container) else []
+    return tests, gets
