@@ -6,7 +6,6 @@ Everything here is immutable but `Instance`, which is an allocation site: its at
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -161,6 +160,10 @@ class Instance:
 
     ref: ClassRef
     attributes: dict[str, Value] = field(default_factory=dict)
+    is_module: bool = False
+    """Of a class that inherits from torch.nn.Module."""
+    has_outside_base: bool = False
+    """Some base class is not in the project, so attributes may come from there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,6 +330,3 @@ def tensor_certainty(value: Value) -> Literal["certain", "likely"] | None:
     if not found:
         return None
     return "certain" if len(options(value)) == len(found) and all(t.sure for t in found) else "likely"
-
-
-Node: TypeAlias = ast.AST

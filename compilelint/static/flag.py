@@ -1,0 +1,182 @@
+"""Traced frames -> findings: every rule is asked about the nodes it watches, in the regions it speaks about."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from compilelint.fingerprint import fingerprint
+from compilelint.model import CONFIDENCES, Finding, Hazard, Span
+from compilelint.rule import Hit, RegionKind, Rule
+from compilelint.static.index import ModuleIndex
+from compilelint.static.tracer.frame import Frame
+from compilelint.static.view import FrameView, Scope, ScopeNodes
+
+_RESUMABLE_CONTEXTS = frozenset(
+    ["no_grad", "enable_grad", "inference_mode", "set_grad_enabled", "autocast", "record_function", "nullcontext", "profile", "device"]
+)
+"""Context managers Dynamo can leave and enter again around a break (docs: torch.compiler_dynamo, 2.13)."""
+
+Key = tuple[str, str, Span]
+
+
+class Flagger:
+    """Collects the findings of all frames. `loops` tells which loops of a function are decode loops."""
+
+    def __init__(self, rules: Sequence[Rule], linted: frozenset[str]) -> None:
+        self._linted = linted
+        self._by_node: dict[RegionKind, dict[type[ast.AST], list[Rule]]] = {}
+        self._by_test: dict[RegionKind, list[Rule]] = {}
+        for rule in rules:
+            for region in rule.watch.regions:
+                for node_type in rule.watch.nodes:
+                    self._by_node.setdefault(region, {}).setdefault(node_type, []).append(rule)
+                if rule.watch.tests:
+                    self._by_test.setdefault(region, []).append(rule)
+        self._nodes: dict[int, tuple[Scope, ScopeNodes]] = {}
+        self._found: dict[Key, Finding] = {}
+        self.loops: dict[ast.AST, list[ast.For | ast.While]] = {}
+
+    def look(self, frame: Frame) -> None:
+        """Ask the rules about one finished frame."""
+        if frame.mode == "construct" or frame.module.name not in self._linted:
+            return
+        region: RegionKind = frame.mode
+        scope: Scope = frame.module.tree if frame.is_module_level else frame.ref.node
+        view = FrameView(frame, region, scope, self._nodes_of(scope))
+        for rule, node in self._asked(view, region):
+            for hit in rule.check(node, view):
+                self._keep(rule, hit, view)
+
+    def _nodes_of(self, scope: Scope) -> ScopeNodes:
+        known = self._nodes.get(id(scope))
+        if known is None:
+            known = (scope, ScopeNodes(scope))
+            self._nodes[id(scope)] = known
+        return known[1]
+
+    def _asked(self, view: FrameView, region: RegionKind) -> Iterator[tuple[Rule, ast.AST]]:
+        """The rules to ask, each with a node that some path reached."""
+        loops = self.loops.get(view.scope, []) if region == "decode-loop" else None
+        for node_type, rules in self._by_node.get(region, {}).items():
+            for node in view.nodes.by_type.get(node_type, ()):
+                if not self._runs(node, view, loops):
+                    continue
+                for rule in rules:
+                    if not rule.watch.names or _called_name(node) in rule.watch.names:
+                        yield rule, node
+        for node in list(view.frame.tests):
+            if node in view.nodes.parent and (loops is None or _inside(node, view, loops)):
+                for rule in self._by_test.get(region, ()):
+                    yield rule, node
+
+    def _runs(self, node: ast.AST, view: FrameView, loops: list[ast.For | ast.While] | None) -> bool:
+        if loops is not None and not _inside(node, view, loops):
+            return False
+        if isinstance(node, ast.expr):
+            return node in view.frame.kinds
+        inner = next((child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)), None)
+        return inner is None or inner in view.frame.kinds or isinstance(node, (ast.FunctionDef, ast.ClassDef))
+
+    def _keep(self, rule: Rule, hit: Hit, view: FrameView) -> None:
+        """Record a hit, or strengthen the finding that an earlier frame of the same function left."""
+        span = span_of(hit.node, view.frame.module)
+        path = view.frame.tracer.display(view.frame.module)
+        key = (rule.code, path, span)
+        known = self._found.get(key)
+        if known is not None and CONFIDENCES.index(known.confidence) <= CONFIDENCES.index(hit.confidence):
+            return
+        self._found[key] = Finding(
+            rule=rule.code,
+            name=rule.card.name,
+            hazard=_hazard(hit.hazard or rule.card.hazard, hit.node, view),
+            path=path,
+            span=span,
+            function=view.qualname,
+            message=hit.message,
+            instead=hit.instead,
+            confidence=hit.confidence,
+            statement=statement_lines(view.statement(hit.node), span),
+            region=view.frame.path(),
+            fingerprint=fingerprint(path, view.qualname, rule.code, view.frame.module.lines[span.line - 1]),
+        )
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Everything found so far, by file and line; equal fingerprints are numbered apart."""
+        ordered = sorted(self._found.values(), key=lambda f: (f.path, f.span.line, f.span.column, f.rule))
+        return tuple(number_apart(ordered))
+
+
+def number_apart(findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Give findings that share a fingerprint (one line twice in a function) distinct, stable ones."""
+    import dataclasses
+
+    seen: dict[str, int] = {}
+    for finding in findings:
+        count = seen.get(finding.fingerprint, 0)
+        seen[finding.fingerprint] = count + 1
+        yield dataclasses.replace(finding, fingerprint=f"{finding.fingerprint}-{count}") if count else finding
+
+
+def _called_name(node: ast.AST) -> str:
+    if not isinstance(node, ast.Call):
+        return ""
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+def _inside(node: ast.AST, view: FrameView, loops: list[ast.For | ast.While]) -> bool:
+    return any(parent in loops for parent in view.parents(node))
+
+
+def _hazard(hazard: Hazard, node: ast.AST, view: FrameView) -> Hazard:
+    """A break inside a loop, `try` or foreign `with` leaves no graph for the whole frame (GB7000, GB0066, GB0142)."""
+    if hazard != "graph-break" or view.region != "compiled":
+        return hazard
+    below = node
+    for parent in view.parents(node):
+        if isinstance(parent, (ast.For, ast.While)) and below is not getattr(parent, "iter", None):
+            if below not in parent.orelse:
+                return "frame-skip"
+        elif (isinstance(parent, ast.Try) and below in parent.body) or (isinstance(parent, ast.With) and below in parent.body and not _resumes(parent)):
+            return "frame-skip"
+        below = parent
+    return hazard
+
+
+def _resumes(node: ast.With) -> bool:
+    """Whether every context manager of the statement is one that Dynamo can resume in."""
+    for item in node.items:
+        target = item.context_expr.func if isinstance(item.context_expr, ast.Call) else item.context_expr
+        name = target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")
+        if name not in _RESUMABLE_CONTEXTS:
+            return False
+    return True
+
+
+def span_of(node: ast.expr | ast.stmt, module: ModuleIndex) -> Span:
+    """A node's place in code points. A compound statement is marked by its header only."""
+    end_line, end_byte = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+    body = getattr(node, "body", None)
+    if isinstance(node, ast.stmt) and isinstance(body, list) and body and body[0].lineno > node.lineno:
+        end_line, end_byte = node.lineno, len(module.lines[node.lineno - 1].encode())
+    return Span(
+        node.lineno,
+        _column(module.lines[node.lineno - 1], node.col_offset),
+        end_line,
+        _column(module.lines[end_line - 1], end_byte),
+    )
+
+
+def _column(line: str, byte: int) -> int:
+    """1-based code point column of a 0-based UTF-8 byte offset."""
+    return byte + 1 if line.isascii() else len(line.encode()[:byte].decode(errors="ignore")) + 1
+
+
+def statement_lines(statement: ast.stmt | None, span: Span) -> tuple[int, int]:
+    """First and last line of a statement, of its header where it has a body of its own."""
+    if statement is None:
+        return span.line, span.end_line
+    body = getattr(statement, "body", None)
+    if isinstance(body, list) and body:
+        return statement.lineno, max(span.end_line, min(body[0].lineno - 1, statement.end_lineno or statement.lineno))
+    return statement.lineno, statement.end_lineno or statement.lineno

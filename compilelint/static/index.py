@@ -1,0 +1,114 @@
+"""One file -> what it defines: imports, functions, classes and their bases, and how it mentions torch.compile.
+
+The index knows neither rules nor other files. It is built from the standard library's `ast`, which parses about 13 times
+faster than libcst, and keeps the parsed nodes of definitions so that the tracer can walk into them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+Scope: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """A name bound by an import: the module's dotted name, and the attribute taken from it (`""` for the module itself)."""
+
+    module: str
+    attribute: str = ""
+
+
+@dataclass(slots=True)
+class ModuleIndex:
+    """What one file defines. `name` is dotted; `bindings` maps each module-level name to what binds it.
+
+    A binding is an Import, a function or class node, or the expression that was assigned. `stars` are the modules of
+    `from m import *`, in order.
+    """
+
+    path: Path
+    name: str
+    is_package: bool
+    tree: ast.Module
+    lines: list[str]
+    bindings: dict[str, Import | FunctionNode | ast.ClassDef | ast.expr] = field(default_factory=dict)
+    stars: list[str] = field(default_factory=list)
+
+
+def index_source(path: Path, name: str, is_package: bool, source: str) -> ModuleIndex:
+    """Index one file's text. Raises SyntaxError, and ValueError for text with a null byte."""
+    tree = ast.parse(source, filename=str(path))
+    module = ModuleIndex(path, name, is_package, tree, source.splitlines())
+    _bind(tree.body, module, nested=False)
+    return module
+
+
+def _bind(body: Iterable[ast.stmt], module: ModuleIndex, *, nested: bool) -> None:
+    """Record what the statements bind. Under an `if` or `try` the first binding of a name stands, else the last."""
+    for statement in body:
+        for name, binding in _bound_by(statement, module):
+            if not (nested and name in module.bindings):
+                module.bindings[name] = binding
+        for block in _blocks(statement):
+            _bind(block, module, nested=True)
+
+
+def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """The statement lists inside a module-level compound statement."""
+    if isinstance(statement, (ast.If, ast.Try, ast.With, ast.For, ast.While)):
+        yield statement.body
+        if isinstance(statement, ast.Try):
+            for handler in statement.handlers:
+                yield handler.body
+            yield statement.finalbody
+        if isinstance(statement, (ast.If, ast.Try, ast.For, ast.While)):
+            yield statement.orelse
+
+
+def _bound_by(
+    statement: ast.stmt, module: ModuleIndex
+) -> Iterator[tuple[str, Import | FunctionNode | ast.ClassDef | ast.expr]]:
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield statement.name, statement
+    elif isinstance(statement, ast.Import):
+        yield from imported_modules(statement)
+    elif isinstance(statement, ast.ImportFrom):
+        origin = absolute_module(statement, module.name, module.is_package)
+        for alias in statement.names:
+            if alias.name == "*":
+                module.stars.append(origin)
+            else:
+                yield alias.asname or alias.name, Import(origin, alias.name)
+    elif isinstance(statement, ast.Assign):
+        for target in statement.targets:
+            if isinstance(target, ast.Name):
+                yield target.id, statement.value
+    elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value:
+        yield statement.target.id, statement.value
+
+
+def imported_modules(statement: ast.Import) -> Iterator[tuple[str, Import]]:
+    """`import a.b as c` binds c to a.b; `import a.b` binds a."""
+    for alias in statement.names:
+        if alias.asname:
+            yield alias.asname, Import(alias.name)
+        else:
+            top = alias.name.partition(".")[0]
+            yield top, Import(top)
+
+
+def absolute_module(statement: ast.ImportFrom, module: str, is_package: bool) -> str:
+    """The dotted module that a `from … import` names, relative levels resolved against the importing module."""
+    if not statement.level:
+        return statement.module or ""
+    parts = module.split(".")
+    if not is_package:
+        parts = parts[:-1]
+    kept = parts[: len(parts) - (statement.level - 1)]
+    return ".".join([*kept, *([statement.module] if statement.module else [])])

@@ -1,0 +1,134 @@
+"""Which functions start a region: where compiled code begins, and which loops call a model each turn."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from compilelint.static.index import FunctionNode, ModuleIndex
+from compilelint.static.program import ClassRef, FunctionRef, Program, class_members, function_ref
+
+HOST_WORDS = ("compile", "mark_dynamic", "mark_static", "cudagraph_mark_step_begin")
+"""A file without any of these says nothing about how it is compiled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A function that starts a region. `receiver` is the class whose instance it is called on, for a method."""
+
+    ref: FunctionRef
+    receiver: ClassRef | None
+    why: str
+
+
+def module_roots(program: Program, module: ModuleIndex) -> Iterator[Root]:
+    """`forward` of every torch.nn.Module class of a file, own or inherited from the project."""
+    for ref in classes(module):
+        if not program.is_module(ref):
+            continue
+        forward = program.method(ref, "forward")
+        if isinstance(forward, FunctionRef) and (forward.owner == ref or len(class_members(ref)) > 1):
+            yield Root(
+                forward, ref, f"`{ref.qualname}` is a torch.nn.Module: its forward is what torch.compile compiles"
+            )
+
+
+def classes(module: ModuleIndex) -> Iterator[ClassRef]:
+    """Every class at module level, or under an `if` or `try` there."""
+    for node in _definitions(module.tree.body):
+        if isinstance(node, ast.ClassDef):
+            yield ClassRef(module.name, node.name, node)
+
+
+def functions(module: ModuleIndex) -> Iterator[FunctionRef]:
+    """Every function at module level and every method of the classes there."""
+    for node in _definitions(module.tree.body):
+        if isinstance(node, ast.ClassDef):
+            for member in class_members(ClassRef(module.name, node.name, node)).values():
+                if isinstance(member, FunctionRef):
+                    yield member
+        else:
+            yield function_ref(module.name, "", node)
+
+
+def _definitions(body: list[ast.stmt]) -> Iterator[FunctionNode | ast.ClassDef]:
+    for statement in body:
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield statement
+        elif isinstance(statement, (ast.If, ast.Try)):
+            yield from _definitions([*statement.body, *statement.orelse])
+            if isinstance(statement, ast.Try):
+                yield from _definitions([inner for handler in statement.handlers for inner in handler.body])
+
+
+def speaks_of_compile(module: ModuleIndex) -> bool:
+    """Whether a file mentions compilation at all."""
+    return any(word in line for line in module.lines for word in HOST_WORDS)
+
+
+def host_function(ref: FunctionRef, module: ModuleIndex) -> bool:
+    """Whether a function's own text mentions compilation."""
+    node = ref.node
+    text = module.lines[node.lineno - 1 : node.end_lineno]
+    decorators = 0 if isinstance(node, ast.Lambda) else len(node.decorator_list)
+    return any(word in line for line in text for word in HOST_WORDS) or (decorators > 0 and _compiled_by(node))
+
+
+def _compiled_by(node: ast.AST) -> bool:
+    return any("compile" in ast.unparse(decorator) for decorator in getattr(node, "decorator_list", ()))
+
+
+_MODEL_WORDS = ("model", "net", "decoder", "unet", "transformer", "denoise", "denoiser", "lm", "policy", "step")
+_TRAINING_WORDS = frozenset({"backward", "zero_grad"})
+
+
+def decode_loops(ref: FunctionRef) -> list[ast.For | ast.While]:
+    """Loops that call a model each turn and feed it what an earlier turn produced.
+
+    A loop over a data loader feeds nothing back, and one with `backward()` trains: neither is a decode loop.
+    """
+    if isinstance(ref.node, ast.Lambda):
+        return []
+    found: list[ast.For | ast.While] = []
+    for node in ast.walk(ref.node):
+        if isinstance(node, (ast.For, ast.While)) and _decodes(node, ref):
+            found.append(node)
+    return found
+
+
+def _decodes(loop: ast.For | ast.While, ref: FunctionRef) -> bool:
+    assigned = {
+        name.id
+        for statement in loop.body
+        for name in ast.walk(statement)
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+    }
+    if isinstance(loop, ast.For):
+        assigned -= {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
+    calls = [node for statement in loop.body for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    if any(isinstance(c.func, ast.Attribute) and c.func.attr in _TRAINING_WORDS for c in calls):
+        return False
+    return any(_names_model(call, ref) and _feeds_back(call, assigned) for call in calls)
+
+
+def _names_model(call: ast.Call, ref: FunctionRef) -> bool:
+    """Whether a call's name is what people call a model, a compiled step or the module itself."""
+    func = call.func
+    if isinstance(func, ast.Name):
+        return func.id == "self" or _is_model_word(func.id)
+    if isinstance(func, ast.Attribute):
+        if func.attr in ("forward", "__call__"):
+            return True
+        return _is_model_word(func.attr) and isinstance(func.value, (ast.Name, ast.Attribute)) and func.attr != "step"
+    return False
+
+
+def _is_model_word(name: str) -> bool:
+    parts = name.lower().strip("_").split("_")
+    return any(part in _MODEL_WORDS for part in parts)
+
+
+def _feeds_back(call: ast.Call, assigned: set[str]) -> bool:
+    values = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return any(isinstance(n, ast.Name) and n.id in assigned for value in values for n in ast.walk(value))

@@ -1,0 +1,344 @@
+"""All files together: which name means which definition, and how classes inherit.
+
+Modules are read when something first asks for them, so that linting one file of a large project reads only what that
+file reaches.
+"""
+
+from __future__ import annotations
+
+import ast
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from compilelint.static.index import FunctionNode, Import, ModuleIndex, Scope, index_source
+
+MAX_IMPORT_HOPS = 12
+"""Longer chains of re-exports than this are taken for a cycle."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassRef:
+    """A class of the project, by module and qualified name."""
+
+    module: str
+    qualname: str
+    node: ast.ClassDef = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionRef:
+    """A function, method or lambda of the project. `owner` is the class whose body it stands in."""
+
+    module: str
+    qualname: str
+    line: int
+    column: int
+    node: Scope = field(compare=False, repr=False)
+    owner: ClassRef | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """A dotted name that leads out of the project."""
+
+    name: str
+
+
+Definition = ModuleIndex | FunctionRef | ClassRef | ast.expr | Outside
+
+
+class ReadError(Exception):
+    """A file that cannot be read or parsed. `line` is 1-based, or None."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+def read_module(path: Path, name: str) -> ModuleIndex:
+    """Read and index one file. Raises ReadError with a one-line message for what cannot be decoded or parsed."""
+    try:
+        with tokenize.open(path) as file:
+            source = file.read()
+        return index_source(path, name, path.name == "__init__.py", source)
+    except SyntaxError as error:
+        raise ReadError(f"not valid Python: {error.msg}", error.lineno) from error
+    except UnicodeDecodeError as error:
+        raise ReadError(f"not {error.encoding} text: {error.reason} at byte {error.start}") from error
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise ReadError(f"cannot be parsed: {error}") from error
+    except OSError as error:
+        raise ReadError(f"cannot be read: {error.strerror or error}") from error
+
+
+def module_name(path: Path) -> tuple[str, Path]:
+    """The dotted name a file has when imported, and the folder its top-level package lies in."""
+    parts = [] if path.name == "__init__.py" else [path.stem]
+    folder = path.parent
+    while (folder / "__init__.py").exists() and folder.name.isidentifier():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return ".".join(parts) or path.stem, folder
+
+
+class Program:
+    """The files under lint and whatever project files they import.
+
+    `roots` are the folders imports are looked up in: the parent of every top-level package that holds a linted file.
+    """
+
+    def __init__(self, files: tuple[Path, ...]) -> None:
+        self.failures: dict[Path, ReadError] = {}
+        self._modules: dict[str, ModuleIndex | None] = {}
+        self._paths: dict[str, Path] = {}
+        self._mro: dict[ClassRef, tuple[ClassRef | str, ...]] = {}
+        self.roots: list[Path] = []
+        self.linted: tuple[str, ...] = ()
+        self._claim(files)
+
+    def _claim(self, files: tuple[Path, ...]) -> None:
+        """Give every linted file its module name; two scripts of one name get distinct ones."""
+        linted = []
+        for path in files:
+            name, root = module_name(path)
+            if root not in self.roots:
+                self.roots.append(root)
+            if name in self._paths and self._paths[name] != path:
+                name = f"{name}@{len(self._paths)}"
+            self._paths[name] = path
+            linted.append(name)
+        self.linted = tuple(linted)
+
+    def module(self, name: str) -> ModuleIndex | None:
+        """The module of that dotted name, read on first use; None if the project has none or it cannot be parsed."""
+        if name not in self._modules:
+            path = self._paths.get(name) or self._find(name)
+            self._modules[name] = self._read(path, name) if path else None
+        return self._modules[name]
+
+    def _read(self, path: Path, name: str) -> ModuleIndex | None:
+        try:
+            return read_module(path, name)
+        except ReadError as error:
+            self.failures[path] = error
+            return None
+
+    def _find(self, name: str) -> Path | None:
+        parts = name.split(".")
+        if not all(part.isidentifier() for part in parts):
+            return None
+        for root in self.roots:
+            base = root.joinpath(*parts)
+            for candidate in (base / "__init__.py", base.with_suffix(".py")):
+                if candidate.is_file():
+                    return candidate
+        return None
+
+    def resolve(self, module: ModuleIndex, name: str, hops: int = 0) -> Definition | None:
+        """What a module-level name of `module` means; None if the module does not bind it."""
+        binding = module.bindings.get(name)
+        if binding is None:
+            return self._through_stars(module, name, hops)
+        if isinstance(binding, Import):
+            return self._imported(binding, hops)
+        if isinstance(binding, ast.ClassDef):
+            return ClassRef(module.name, binding.name, binding)
+        if isinstance(binding, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return function_ref(module.name, "", binding)
+        return binding
+
+    def _through_stars(self, module: ModuleIndex, name: str, hops: int) -> Definition | None:
+        if hops > MAX_IMPORT_HOPS:
+            return None
+        for origin in module.stars:
+            source = self.module(origin)
+            found = self.resolve(source, name, hops + 1) if source else None
+            if found is not None:
+                return found
+        return None
+
+    def _imported(self, binding: Import, hops: int) -> Definition | None:
+        dotted = f"{binding.module}.{binding.attribute}" if binding.attribute else binding.module
+        if hops > MAX_IMPORT_HOPS:
+            return Outside(dotted)
+        source = self.module(binding.module)
+        if source is None:
+            return self.module(dotted) or Outside(dotted)
+        if not binding.attribute:
+            return source
+        return self.member(source, binding.attribute, hops + 1) or Outside(dotted)
+
+    def member(self, module: ModuleIndex, name: str, hops: int = 0) -> Definition | None:
+        """What `module.name` means from outside: a binding, else a submodule."""
+        return self.resolve(module, name, hops) or self.module(f"{module.name}.{name}")
+
+    def home(self, definition: Definition, module: ModuleIndex, name: str) -> ModuleIndex:
+        """The module an assigned expression was written in, following re-exports from `module`."""
+        if not isinstance(definition, ast.expr):
+            return module
+        for _ in range(MAX_IMPORT_HOPS):
+            binding = module.bindings.get(name)
+            if binding is definition:
+                return module
+            following = self._next_home(module, name, binding)
+            if following is None:
+                return module
+            module, name = following
+        return module
+
+    def _next_home(self, module: ModuleIndex, name: str, binding: object) -> tuple[ModuleIndex, str] | None:
+        if isinstance(binding, Import) and binding.attribute:
+            source = self.module(binding.module)
+            return (source, binding.attribute) if source else None
+        for origin in module.stars:
+            source = self.module(origin)
+            if source and self.resolve(source, name) is not None:
+                return source, name
+        return None
+
+    def bases(self, ref: ClassRef) -> list[ClassRef | str]:
+        """The direct bases: project classes as ClassRef, others by dotted name."""
+        module = self.module(ref.module)
+        found = (self._base(node, module) for node in ref.node.bases) if module else ()
+        return [base for base in found if base is not None]
+
+    def _base(self, node: ast.expr, module: ModuleIndex) -> ClassRef | str | None:
+        if isinstance(node, ast.Subscript):
+            node = node.value
+        if isinstance(node, ast.Call):
+            return None
+        target = self.dotted(node, module)
+        if isinstance(target, ClassRef):
+            return target
+        return target.name if isinstance(target, Outside) else ast.unparse(node)
+
+    def dotted(self, node: ast.expr, module: ModuleIndex) -> Definition | None:
+        """What a plain dotted expression (`nn.Module`) at module level means."""
+        if isinstance(node, ast.Name):
+            return self.resolve(module, node.id)
+        if not isinstance(node, ast.Attribute):
+            return None
+        owner = self.dotted(node.value, module)
+        if isinstance(owner, ModuleIndex):
+            return self.member(owner, node.attr)
+        if isinstance(owner, Outside):
+            return Outside(f"{owner.name}.{node.attr}")
+        if isinstance(owner, ClassRef):
+            for statement in owner.node.body:
+                if isinstance(statement, ast.ClassDef) and statement.name == node.attr:
+                    return ClassRef(owner.module, f"{owner.qualname}.{node.attr}", statement)
+        return None
+
+    def mro(self, ref: ClassRef) -> tuple[ClassRef | str, ...]:
+        """The method resolution order, `ref` first; classes outside the project appear by dotted name."""
+        if ref not in self._mro:
+            self._mro[ref] = (ref,)  # a class that inherits from itself ends here
+            chains: list[list[ClassRef | str]] = []
+            bases = self.bases(ref)
+            for base in bases:
+                chains.append(list(self.mro(base)) if isinstance(base, ClassRef) else [base])
+            self._mro[ref] = (ref, *_merge_orders([*chains, list(bases)]))
+        return self._mro[ref]
+
+    def method(self, ref: ClassRef, name: str, after: ClassRef | None = None) -> FunctionRef | ClassAttribute | None:
+        """The class attribute `name` found along the method resolution order, after `after` if given."""
+        order = self.mro(ref)
+        if after is not None and after in order:
+            order = order[order.index(after) + 1 :]
+        for owner in order:
+            if isinstance(owner, ClassRef):
+                found = class_members(owner).get(name)
+                if found is not None:
+                    return found
+        return None
+
+    def is_module(self, ref: ClassRef) -> bool:
+        """Whether a class is a torch.nn.Module: it inherits from one, or from something unknown and defines `forward`."""
+        order = self.mro(ref)
+        outside = [name for name in order if isinstance(name, str)]
+        if any(_is_torch_module(name) for name in outside):
+            return True
+        if any(name.startswith("torch.") for name in outside):
+            return False
+        unknown = [name for name in outside if name.partition(".")[0] not in KNOWN_PLAIN_BASES]
+        return bool(unknown) and isinstance(self.method(ref, "forward"), FunctionRef)
+
+
+KNOWN_PLAIN_BASES = frozenset(
+    ["object", "abc", "ABC", "enum", "Enum", "typing", "Generic", "Protocol", "dict", "list", "tuple", "set", "str", "int", "float", "Exception", "collections", "dataclasses", "NamedTuple", "TypedDict", "threading", "unittest", "json", "argparse", "contextlib", "pydantic"]
+)
+"""Bases that say nothing about being a module."""
+
+
+def _is_torch_module(name: str) -> bool:
+    return (
+        name.startswith(("torch.nn.", "torch.ao.nn."))
+        and name.rpartition(".")[2][:1].isupper()
+        and name
+        not in (
+            "torch.nn.Parameter",
+            "torch.nn.Buffer",
+        )
+    )
+
+
+def _merge_orders(chains: list[list[ClassRef | str]]) -> Iterator[ClassRef | str]:
+    """C3 linearisation; on inconsistent orders takes the first head instead of failing."""
+    chains = [chain for chain in chains if chain]
+    while chains:
+        head = next((chain[0] for chain in chains if not any(chain[0] in other[1:] for other in chains)), chains[0][0])
+        yield head
+        chains = [kept for chain in chains if (kept := [item for item in chain if item != head])]
+
+
+@dataclass(frozen=True, slots=True)
+class ClassAttribute:
+    """A class-level assignment: its value, or only an annotation."""
+
+    owner: ClassRef
+    value: ast.expr | None
+    annotation: ast.expr | None
+
+
+_members: dict[int, tuple[ast.ClassDef, dict[str, FunctionRef | ClassAttribute]]] = {}
+
+
+def class_members(ref: ClassRef) -> dict[str, FunctionRef | ClassAttribute]:
+    """Methods and class-level attributes that a class body itself defines."""
+    known = _members.get(id(ref.node))
+    if known is None or known[0] is not ref.node:
+        known = (ref.node, dict(_members_of(ref.node.body, ref)))
+        _members[id(ref.node)] = known
+    return known[1]
+
+
+def _members_of(body: list[ast.stmt], ref: ClassRef) -> Iterator[tuple[str, FunctionRef | ClassAttribute]]:
+    for statement in body:
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if not _is_accessor(statement):
+                yield statement.name, function_ref(ref.module, ref.qualname, statement, ref)
+        elif isinstance(statement, ast.Assign):
+            for target in statement.targets:
+                if isinstance(target, ast.Name):
+                    yield target.id, ClassAttribute(ref, statement.value, None)
+        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            yield statement.target.id, ClassAttribute(ref, statement.value, statement.annotation)
+        elif isinstance(statement, (ast.If, ast.Try)):
+            yield from _members_of(statement.body, ref)
+
+
+def _is_accessor(node: FunctionNode) -> bool:
+    """`@x.setter`, `@x.deleter` and `@overload` define nothing new under their name."""
+    return any(
+        (isinstance(d, ast.Attribute) and d.attr in ("setter", "deleter", "overload"))
+        or (isinstance(d, ast.Name) and d.id == "overload")
+        for d in node.decorator_list
+    )
+
+
+def function_ref(module: str, prefix: str, node: Scope, owner: ClassRef | None = None) -> FunctionRef:
+    """The reference to a function found in `module`; `prefix` is the qualified name of what it stands in."""
+    name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
+    return FunctionRef(module, f"{prefix}.{name}" if prefix else name, node.lineno, node.col_offset, node, owner)

@@ -1,0 +1,161 @@
+"""The static pass from end to end: files -> findings."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from compilelint.knowledge.table import Table, load, shipped
+from compilelint.model import Failure, Finding
+from compilelint.rulebook import load_rules
+from compilelint.static import link
+from compilelint.static.flag import Flagger
+from compilelint.static.index import ModuleIndex
+from compilelint.static.program import FunctionRef, Program
+from compilelint.static.tracer import statements
+from compilelint.static.tracer.tracer import Tracer
+from compilelint.static.values import UNKNOWN, Compiled, Function, Instance
+
+if TYPE_CHECKING:
+    from compilelint.config import Settings
+
+STACK_BYTES = 512 * 1024 * 1024
+"""The tracer recurses as deep as the code it follows; its thread gets a stack to match."""
+RECURSION_LIMIT = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class StaticResult:
+    """Findings of all confidences, before any selection, and the files that could not be read."""
+
+    findings: tuple[Finding, ...]
+    failures: tuple[Failure, ...]
+
+
+def lint(files: Sequence[Path], settings: Settings) -> StaticResult:
+    """Lint `files` together, as one program. Nothing of them is imported or run."""
+    outcome: list[StaticResult] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            outcome.append(_Session(tuple(files), settings).run())
+        except BaseException as error:
+            errors.append(error)
+
+    before, size = sys.getrecursionlimit(), threading.stack_size(STACK_BYTES)
+    sys.setrecursionlimit(RECURSION_LIMIT)
+    try:
+        thread = threading.Thread(target=work, name="compilelint-static")
+        thread.start()
+        thread.join()
+    finally:
+        sys.setrecursionlimit(before)
+        threading.stack_size(size)
+    if errors:
+        raise errors[0]
+    return outcome[0]
+
+
+class _Session:
+    """One run over one set of files."""
+
+    def __init__(self, files: tuple[Path, ...], settings: Settings) -> None:
+        self.program = Program(tuple(path.resolve() for path in files))
+        self.settings = settings
+        self.flagger = Flagger(load_rules(), frozenset(self.program.linted))
+        table = load(settings.target_torch) if shipped() else Table("", {})
+        self.tracer = Tracer(self.program, table, self.flagger.look, Path.cwd())
+        self.failures: list[Failure] = []
+
+    def run(self) -> StaticResult:
+        """Trace every region of every linted file."""
+        modules = [module for name in self.program.linted if (module := self.program.module(name))]
+        for module in modules:
+            self._guarded(module, self._host)
+        for module in modules:
+            self._guarded(module, self._regions)
+        for entry in self.settings.entry_points:
+            self._entry_point(entry)
+        unread = [
+            Failure(self.tracer.display_path(path), str(error), error.line)
+            for path, error in sorted(self.program.failures.items())
+        ]
+        return StaticResult(self.flagger.findings(), (*unread, *self.failures))
+
+    def _guarded(self, module: ModuleIndex, step: object) -> None:
+        """A mistake of ours in one file must not cost the others' findings."""
+        try:
+            step(module)  # type: ignore[operator]
+        except (RecursionError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
+            if os.environ.get("COMPILELINT_DEBUG"):
+                raise
+            text = f"internal error, please report it: {type(error).__name__}: {error}"
+            self.failures.append(Failure(self.tracer.display(module), text))
+
+    def _host(self, module: ModuleIndex) -> None:
+        """Code around regions: who compiles what, and loops that call a model."""
+        if link.speaks_of_compile(module):
+            self._module_level(module)
+        for ref in link.functions(module):
+            loops = link.decode_loops(ref)
+            if loops:
+                self.flagger.loops[ref.node] = loops
+                self._start(ref, "decode-loop", "a loop here calls a model each turn")
+            if link.host_function(ref, module):
+                self._start(ref, "host", "this code compiles a model")
+
+    def _module_level(self, module: ModuleIndex) -> None:
+        frame = self.tracer.module_frame(module, "host")
+        frame.is_module_level = True
+        body = [s for s in module.tree.body if not isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))]
+        statements.run_block([s for s in body if not isinstance(s, (ast.Import, ast.ImportFrom))], frame)
+        self.flagger.look(frame)
+
+    def _regions(self, module: ModuleIndex) -> None:
+        frame = self.tracer.module_frame(module)
+        for root in link.module_roots(self.program, module):
+            receiver = self.tracer.instance_of(root.receiver) if root.receiver is not None else None
+            function = Function(root.ref, receiver)
+            self.tracer.run(function, (), {}, "compiled", None, None, root.why)
+        for ref in link.functions(module):
+            value = self.tracer.decorated(ref, frame)
+            if isinstance(value, Compiled) and isinstance(value.inner, Function):
+                receiver = self.tracer.instance_of(ref.owner) if ref.owner is not None else None
+                inner = Function(value.inner.ref, receiver, value.inner.closure)
+                self.tracer.run(inner, (), {}, "compiled", None, None, "decorated with torch.compile")
+        for compiled, why in self.tracer.take_compiled(module):
+            self._compiled(compiled, why)
+
+    def _compiled(self, compiled: Compiled, why: str) -> None:
+        inner = compiled.inner
+        if isinstance(inner, Instance):
+            forward = self.program.method(inner.ref, "forward")
+            inner = Function(forward, inner) if isinstance(forward, FunctionRef) else UNKNOWN
+        if isinstance(inner, Function):
+            self.tracer.run(inner, (), {}, "compiled", None, None, why)
+
+    def _start(self, ref: FunctionRef, mode: str, why: str) -> None:
+        receiver = self.tracer.instance_of(ref.owner) if ref.owner is not None else None
+        self.tracer.run(Function(ref, receiver), (), {}, mode, None, None, why)  # type: ignore[arg-type]
+
+    def _entry_point(self, entry: str) -> None:
+        """`pkg.engine:Engine.step` from the settings."""
+        name, _, dotted = entry.partition(":")
+        module = self.program.module(name)
+        if module is None:
+            self.failures.append(
+                Failure(entry, "entry point: no such module in the project; write pkg.module:Class.method")
+            )
+            return
+        for ref in link.functions(module):
+            if ref.qualname == dotted:
+                self._start(ref, "compiled", "named in entry-points")
+                return
+        self.failures.append(Failure(entry, f"entry point: {name} defines no function {dotted!r}"))

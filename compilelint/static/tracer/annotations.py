@@ -1,0 +1,120 @@
+"""Annotations -> value kinds. What an annotation claims is believed, but never `certain`."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from compilelint.static.index import ModuleIndex
+from compilelint.static.program import ClassRef, Outside
+from compilelint.static.values import (
+    NONE,
+    UNKNOWN,
+    Array,
+    Const,
+    Element,
+    ExternalInstance,
+    Mapping,
+    Scalar,
+    Sequence,
+    Tensor,
+    Value,
+    join_all,
+)
+
+if TYPE_CHECKING:
+    from compilelint.static.tracer.tracer import Tracer
+
+_TENSORS: dict[str, Element | None] = {
+    "Tensor": None,
+    "FloatTensor": "float",
+    "HalfTensor": "float",
+    "DoubleTensor": "float",
+    "LongTensor": "int",
+    "IntTensor": "int",
+    "BoolTensor": "bool",
+    "ByteTensor": "int",
+    "Parameter": "float",
+    "OptTensor": None,
+}
+_SCALARS = {"bool": "bool", "int": "int", "float": "float", "str": "str", "complex": "number"}
+_SEQUENCES = {
+    "list": "list", "List": "list", "Sequence": "list", "Iterable": "list", "Collection": "list",
+    "tuple": "tuple", "Tuple": "tuple", "set": "set", "Set": "set", "Iterator": "iterator", "Generator": "generator",
+}  # fmt: skip
+_MAPPINGS = frozenset({"dict", "Dict", "Mapping", "OrderedDict", "MutableMapping"})
+_MODULES = frozenset({"torch.nn.Module", "torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.ModuleDict"})
+
+
+def value_of_annotation(node: ast.expr, module: ModuleIndex, tracer: Tracer) -> Value:
+    """The kind an annotation names; UNKNOWN where it says nothing useful. String annotations are parsed."""
+    if isinstance(node, ast.Constant):
+        if node.value is None:
+            return NONE
+        if not isinstance(node.value, str):
+            return UNKNOWN
+        try:
+            node = ast.parse(node.value, mode="eval").body
+        except SyntaxError:
+            return UNKNOWN
+        return value_of_annotation(node, module, tracer)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return join_all(value_of_annotation(side, module, tracer) for side in (node.left, node.right))
+    if isinstance(node, ast.Subscript):
+        return _parametrised(node, module, tracer)
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        return _named(node, module, tracer)
+    return UNKNOWN
+
+
+def _named(node: ast.Name | ast.Attribute, module: ModuleIndex, tracer: Tracer) -> Value:
+    name = node.id if isinstance(node, ast.Name) else node.attr
+    target = tracer.program.dotted(node, module)
+    if isinstance(target, ClassRef):
+        return tracer.instance_of(target)
+    if isinstance(target, ast.expr):
+        home = tracer.program.home(target, module, name) if isinstance(node, ast.Name) else module
+        return tracer.alias_value(target, home)
+    if name in _TENSORS:
+        value: Value = Tensor(_TENSORS[name], None, sure=False)
+        return join_all([value, NONE]) if name == "OptTensor" else value
+    if name in _SCALARS and (target is None or name in ("bool", "int", "float", "str")):
+        return Scalar(_SCALARS[name], "argument")  # type: ignore[arg-type]
+    if name in _SEQUENCES:
+        return Sequence(_SEQUENCES[name])  # type: ignore[arg-type]
+    if name in _MAPPINGS:
+        return Mapping()
+    if name in ("ndarray", "NDArray"):
+        return Array()
+    if name == "Size":
+        return Sequence("size", None, Scalar("int", "shape"))
+    if isinstance(target, Outside) and target.name in _MODULES:
+        return ExternalInstance(target.name)
+    return UNKNOWN
+
+
+def _parametrised(node: ast.Subscript, module: ModuleIndex, tracer: Tracer) -> Value:
+    head = node.value.id if isinstance(node.value, ast.Name) else getattr(node.value, "attr", "")
+    arguments = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    if head == "Optional":
+        return join_all([value_of_annotation(arguments[0], module, tracer), NONE])
+    if head == "Union":
+        return join_all(value_of_annotation(a, module, tracer) for a in arguments)
+    if head in ("Annotated", "Final", "ClassVar", "Required", "NotRequired"):
+        return value_of_annotation(arguments[0], module, tracer)
+    if head == "Literal":
+        return join_all(Const(a.value) for a in arguments if isinstance(a, ast.Constant))
+    if head in ("Float", "Int", "Bool", "Shaped", "Num", "Integer", "Inexact"):
+        element: dict[str, Element] = {"Float": "float", "Int": "int", "Bool": "bool", "Integer": "int"}
+        return Tensor(element.get(head), None, sure=False)  # jaxtyping: Float[Tensor, "b n"]
+    if head in _MAPPINGS:
+        return Mapping((), value_of_annotation(arguments[-1], module, tracer))
+    if head in ("tuple", "Tuple") and not (len(arguments) == 2 and _is_ellipsis(arguments[1])):
+        return Sequence("tuple", tuple(value_of_annotation(a, module, tracer) for a in arguments))
+    if head in _SEQUENCES:
+        return Sequence(_SEQUENCES[head], None, value_of_annotation(arguments[0], module, tracer))  # type: ignore[arg-type]
+    return UNKNOWN
+
+
+def _is_ellipsis(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is Ellipsis

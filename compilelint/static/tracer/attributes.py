@@ -1,0 +1,247 @@
+"""`value.name` and iteration, for every kind of value."""
+
+from __future__ import annotations
+
+import ast
+
+from compilelint.static.program import ClassAttribute, ClassRef, FunctionRef
+from compilelint.static.tracer.annotations import value_of_annotation
+from compilelint.static.tracer.frame import Frame
+from compilelint.static.tracer.grammar import value_of_return
+from compilelint.static.values import (
+    UNKNOWN,
+    Array,
+    Class,
+    Compiled,
+    Const,
+    External,
+    ExternalInstance,
+    Function,
+    Instance,
+    Mapping,
+    Method,
+    Partial,
+    ProjectModule,
+    Scalar,
+    Sequence,
+    Super,
+    Tensor,
+    Value,
+    element_of,
+    join,
+    join_all,
+    options,
+)
+
+_SAME_TENSOR = frozenset({"T", "mT", "H", "mH", "data", "real", "imag", "grad"})
+_TENSOR_ATTRIBUTES: dict[str, Value] = {
+    "shape": Sequence("size", None, Scalar("int", "shape")),
+    "ndim": Scalar("int", "shape"),
+    "dtype": Scalar("object"),
+    "device": Scalar("object"),
+    "layout": Scalar("object"),
+    "itemsize": Scalar("int"),
+    "nbytes": Scalar("int", "shape"),
+    "names": Scalar("object"),
+    "grad_fn": Scalar("object"),
+}
+_ARRAY_ATTRIBUTES: dict[str, Value] = {
+    "shape": Sequence("tuple", None, Scalar("int", "shape")),
+    "ndim": Scalar("int", "shape"),
+    "size": Scalar("int", "shape"),
+    "dtype": Scalar("object"),
+}
+
+
+def get(owner: Value, name: str, frame: Frame) -> Value:
+    """What `owner.name` is."""
+    return join_all(_get(option, name, frame) for option in options(owner))
+
+
+def _get(owner: Value, name: str, frame: Frame) -> Value:
+    if isinstance(owner, Tensor):
+        return _of_tensor(owner, name, frame)
+    if isinstance(owner, Array):
+        known = _ARRAY_ATTRIBUTES.get(name)
+        return known if known is not None else (Array(owner.element) if name == "T" else Method(owner, name))
+    if isinstance(owner, Instance):
+        return _of_instance(owner, name, frame)
+    if isinstance(owner, External):
+        return External(f"{owner.name}.{name}")
+    if isinstance(owner, ProjectModule):
+        return frame.tracer.member_value(owner.name, name)
+    if isinstance(owner, Class):
+        return _of_class(owner, name, frame)
+    if isinstance(owner, Super):
+        return _of_super(owner, name, frame)
+    if isinstance(owner, Compiled):
+        return Compiled(owner.inner) if name in ("forward", "__call__") else _get(owner.inner, name, frame)
+    if isinstance(owner, ExternalInstance):
+        return _of_external_instance(owner, name)
+    if isinstance(owner, (Function, Partial)):
+        return owner if name in ("__call__", "__func__", "__wrapped__") else UNKNOWN
+    if isinstance(owner, (Sequence, Mapping)) or (isinstance(owner, (Const, Scalar)) and owner.type == "str"):
+        return Method(owner, name)
+    return Scalar("object") if isinstance(owner, Scalar) else UNKNOWN
+
+
+def _of_tensor(owner: Tensor, name: str, frame: Frame) -> Value:
+    if name in _TENSOR_ATTRIBUTES:
+        return _TENSOR_ATTRIBUTES[name]
+    if name in _SAME_TENSOR:
+        return owner if name in ("data", "grad") else Tensor(owner.element, None, owner.sure, owner.host)
+    fact = frame.tracer.table.fact(f"torch.Tensor.{name}")
+    if fact is not None and "property" in fact.tags:
+        return value_of_return(fact.returns, owner)
+    if name.startswith(("is_", "requires_grad", "retains_grad")) and name not in _METHODS_LIKE_PROPERTIES:
+        return Scalar("bool")
+    return Method(owner, name)
+
+
+_METHODS_LIKE_PROPERTIES = frozenset(
+    ["is_complex", "is_floating_point", "is_nonzero", "is_same_size", "is_signed", "is_contiguous", "is_conj", "is_inference", "is_neg", "is_pinned", "is_set_to", "is_shared", "is_coalesced", "is_distributed", "requires_grad_"]
+)
+
+
+def _of_instance(owner: Instance, name: str, frame: Frame) -> Value:
+    if name in owner.attributes:
+        return owner.attributes[name]
+    if name == "training" and owner.is_module:
+        return Scalar("bool")
+    member = frame.tracer.program.method(owner.ref, name)
+    if isinstance(member, FunctionRef):
+        return _bind(member, owner, frame)
+    if isinstance(member, ClassAttribute):
+        return _class_attribute(member, frame)
+    if name == "__class__":
+        return Class(owner.ref)
+    assigned = frame.tracer.assigned_elsewhere(owner, name)
+    if assigned is not None:
+        return assigned
+    fallback = frame.tracer.program.method(owner.ref, "__getattr__")
+    if isinstance(fallback, FunctionRef) and not owner.is_module:
+        return UNKNOWN
+    return Method(owner, name) if owner.is_module or owner.has_outside_base else UNKNOWN
+
+
+def _bind(ref: FunctionRef, owner: Instance, frame: Frame) -> Value:
+    """A method as seen through an instance: properties are called, static methods stay unbound."""
+    names = decorator_names(ref)
+    if names & {"property", "cached_property", "functools.cached_property", "lazy_property"}:
+        return frame.tracer.call(Function(ref, owner), (), {}, None, frame)
+    wrapped = frame.tracer.decorated(ref, frame)
+    if "staticmethod" in names:
+        return wrapped
+    receiver: Value = Class(owner.ref) if "classmethod" in names else owner
+    return bind(wrapped, receiver)
+
+
+def bind(function: Value, receiver: Value) -> Value:
+    """`function` with its first argument fixed to `receiver`."""
+    if isinstance(function, Function) and function.bound is None:
+        return Function(function.ref, receiver, function.closure, function.disabled)
+    if isinstance(function, Compiled):
+        return Compiled(bind(function.inner, receiver))
+    if isinstance(function, (Function, Partial)):
+        return function
+    return Partial(function, (receiver,))
+
+
+def decorator_names(ref: FunctionRef) -> frozenset[str]:
+    """The decorators of a function as written, without arguments: `property`, `torch.no_grad`, `x.setter`."""
+    if isinstance(ref.node, ast.Lambda):
+        return frozenset()
+    names = []
+    for decorator in ref.node.decorator_list:
+        target = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if isinstance(target, (ast.Name, ast.Attribute)):
+            names.append(ast.unparse(target))
+    return frozenset(names)
+
+
+def _class_attribute(member: ClassAttribute, frame: Frame) -> Value:
+    declared = UNKNOWN
+    module = frame.tracer.program.module(member.owner.module)
+    if module is not None and member.annotation is not None:
+        declared = value_of_annotation(member.annotation, module, frame.tracer)
+    if member.value is None:
+        return declared
+    assigned = frame.tracer.class_value(member)
+    if declared == UNKNOWN:
+        return assigned
+    return declared if assigned == UNKNOWN else join(declared, assigned)
+
+
+def _of_class(owner: Class, name: str, frame: Frame) -> Value:
+    member = frame.tracer.program.method(owner.ref, name)
+    if isinstance(member, FunctionRef):
+        value = frame.tracer.decorated(member, frame)
+        return bind(value, owner) if "classmethod" in decorator_names(member) else value
+    if isinstance(member, ClassAttribute):
+        if frame.tracer.is_enum(owner.ref):
+            return Scalar("object")
+        return _class_attribute(member, frame)
+    for statement in owner.ref.node.body:
+        if isinstance(statement, ast.ClassDef) and statement.name == name:
+            return Class(ClassRef(owner.ref.module, f"{owner.ref.qualname}.{name}", statement))
+    outside = [base for base in frame.tracer.program.mro(owner.ref) if isinstance(base, str)]
+    return External(f"{outside[0]}.{name}") if outside else UNKNOWN
+
+
+def _of_super(owner: Super, name: str, frame: Frame) -> Value:
+    receiver = owner.receiver
+    ref = receiver.ref if isinstance(receiver, (Instance, Class)) else None
+    if ref is None:
+        return UNKNOWN
+    member = frame.tracer.program.method(ref, name, owner.after)
+    if isinstance(member, FunctionRef):
+        wrapped = frame.tracer.decorated(member, frame)
+        return wrapped if "staticmethod" in decorator_names(member) else bind(wrapped, receiver)
+    if isinstance(member, ClassAttribute):
+        return _class_attribute(member, frame)
+    outside = [base for base in frame.tracer.program.mro(ref) if isinstance(base, str)]
+    if name == "__call__" and isinstance(receiver, Instance) and receiver.is_module:
+        return get(receiver, "forward", frame)
+    return Method(receiver, name) if outside or not isinstance(receiver, Instance) else UNKNOWN
+
+
+def _of_external_instance(owner: ExternalInstance, name: str) -> Value:
+    if owner.name.startswith("torch.nn."):
+        if name in ("weight", "bias", "running_mean", "running_var", "in_proj_weight", "in_proj_bias"):
+            return Tensor(None, None)
+        if name == "training":
+            return Scalar("bool")
+        if name in (
+            "in_features",
+            "out_features",
+            "num_embeddings",
+            "embedding_dim",
+            "hidden_size",
+            "num_layers",
+            "num_heads",
+        ):
+            return Scalar("int")
+    return Method(owner, name)
+
+
+def iterate(value: Value, frame: Frame) -> Value:
+    """What iterating over one alternative of a value yields."""
+    if isinstance(value, Tensor):
+        rank = None if value.rank is None else max(value.rank - 1, 0)
+        return Tensor(value.element, rank, value.sure, value.host)
+    if isinstance(value, Array):
+        return Array(value.element, None if value.rank is None else max(value.rank - 1, 0))
+    if isinstance(value, Sequence):
+        return element_of(value)
+    if isinstance(value, Mapping):
+        keys = [Const(key) for key, _ in value.entries]
+        return join_all(keys) if keys else Scalar("object")
+    if isinstance(value, ExternalInstance):
+        if value.name == "torch.nn.ModuleDict":
+            return Scalar("str")
+        return join_all(value.items) if value.items else UNKNOWN
+    if isinstance(value, Instance):
+        maker = get(value, "__iter__", frame)
+        if isinstance(maker, Function):
+            return element_of(frame.tracer.call(maker, (), {}, None, frame))
+    return UNKNOWN

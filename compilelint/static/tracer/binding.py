@@ -1,0 +1,148 @@
+"""Arguments -> parameters, and what a parameter is where no caller tells."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from compilelint.static.index import ModuleIndex, Scope
+from compilelint.static.tracer.frame import Env
+from compilelint.static.values import (
+    NONE,
+    UNKNOWN,
+    Const,
+    Function,
+    Mapping,
+    Scalar,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+    join,
+    join_all,
+    options,
+)
+
+if TYPE_CHECKING:
+    from compilelint.static.tracer.tracer import Tracer
+
+
+def bind_arguments(
+    function: Function, args: tuple[Value, ...], keywords: dict[str, Value], module: ModuleIndex, tracer: Tracer
+) -> Env:
+    """The variables a function starts with.
+
+    An argument nobody passed has its default; one of unknown kind is taken for what its annotation, or the way the body
+    uses it, says.
+    """
+    scope = function.ref.node
+    if function.bound is not None:
+        args = (function.bound, *args)
+    rest, extra = keywords.get("*"), keywords.get("**")
+    env: Env = {}
+    positional = [*scope.args.posonlyargs, *scope.args.args]
+    defaults = _defaults(scope)
+    for position, parameter in enumerate([*positional, *scope.args.kwonlyargs]):
+        name = parameter.arg
+        if position < len(args) and position < len(positional):
+            value = args[position]
+        elif name in keywords:
+            value = keywords[name]
+        else:
+            value = _missing(name, defaults, rest if position < len(positional) else None, extra, module, tracer)
+        env[name] = _settled(value, parameter, scope, module, tracer)
+    if scope.args.vararg is not None:
+        left = args[len(positional) :]
+        env[scope.args.vararg.arg] = (
+            Sequence("tuple", None, join_all([*left, rest])) if rest else Sequence("tuple", left)
+        )
+    if scope.args.kwarg is not None:
+        named = {p.arg for p in (*scope.args.args, *scope.args.kwonlyargs)} | {"*", "**"}
+        entries = tuple((key, value) for key, value in keywords.items() if key not in named)
+        env[scope.args.kwarg.arg] = Mapping(entries, extra if extra is not None else UNKNOWN)
+    return env
+
+
+def _defaults(scope: Scope) -> dict[str, ast.expr]:
+    positional = [*scope.args.posonlyargs, *scope.args.args]
+    given = scope.args.defaults
+    found = {p.arg: d for p, d in zip(positional[len(positional) - len(given) :], given, strict=True)}
+    found.update(
+        {p.arg: d for p, d in zip(scope.args.kwonlyargs, scope.args.kw_defaults, strict=True) if d is not None}
+    )
+    return found
+
+
+def _missing(
+    name: str,
+    defaults: dict[str, ast.expr],
+    rest: Value | None,
+    extra: Value | None,
+    module: ModuleIndex,
+    tracer: Tracer,
+) -> Value:
+    """A parameter no argument was bound to: its default, or whatever an open argument list may have carried."""
+    default = tracer.evaluate(defaults[name], tracer.module_frame(module)) if name in defaults else UNKNOWN
+    carried = [value for value in (rest, extra) if value is not None]
+    if not carried:
+        return default
+    if name not in defaults:
+        return join_all(carried)
+    return _loosened(default)
+
+
+def _loosened(default: Value) -> Value:
+    """A default that a caller may have overridden: its type is still likely."""
+    if isinstance(default, Const) and default.value is not None:
+        return Scalar(default.type if default.type in ("bool", "int", "float", "str") else "object", "argument")  # type: ignore[arg-type]
+    return join(default, UNKNOWN)
+
+
+def _settled(value: Value, parameter: ast.arg, scope: Scope, module: ModuleIndex, tracer: Tracer) -> Value:
+    """The argument with what the signature and the body add where it is unknown."""
+    if isinstance(value, Const) and value.type in ("int", "float") and value.value not in (0, 1, -1, 0.0, 1.0):
+        return Scalar(value.type)  # type: ignore[arg-type]
+    known = [option for option in options(value) if not isinstance(option, Unknown)]
+    if len(known) == len(options(value)):
+        return value
+    declared = tracer.annotation(parameter.annotation, module) if parameter.annotation is not None else UNKNOWN
+    if declared == UNKNOWN and parameter.arg in tensor_parameters(scope):
+        declared = Tensor(sure=False)
+    if NONE in known and len(known) == 1 and declared != UNKNOWN:
+        return join(declared, NONE)
+    return join_all([declared, *known]) if declared != UNKNOWN else value
+
+
+_TENSOR_USES = frozenset(
+    ["shape", "size", "dtype", "device", "view", "reshape", "permute", "transpose", "unsqueeze", "squeeze", "expand", "contiguous", "flatten", "dim", "ndim", "masked_fill", "new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "softmax", "matmul", "chunk", "unbind", "detach", "requires_grad", "repeat_interleave", "index_select", "gather", "scatter_add_", "expand_as", "type_as", "numel", "is_cuda", "log_softmax", "masked_fill_", "cumsum", "argmax", "topk"]
+)
+_parameters: dict[int, tuple[Scope, frozenset[str]]] = {}
+
+
+def tensor_parameters(scope: Scope) -> frozenset[str]:
+    """Parameters that the body uses as only a tensor can be used (`x.view(…)`, `x.dtype`, `a @ x`)."""
+    known = _parameters.get(id(scope))
+    if known is None or known[0] is not scope:
+        known = (scope, _tensor_parameters(scope))
+        _parameters[id(scope)] = known
+    return known[1]
+
+
+def _tensor_parameters(scope: Scope) -> frozenset[str]:
+    names = {p.arg for p in (*scope.args.posonlyargs, *scope.args.args, *scope.args.kwonlyargs)} - {"self", "cls"}
+    found: set[str] = set()
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in _TENSOR_USES:
+            found.add(node.value.id)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+            found.update(side.id for side in (node.left, node.right) if isinstance(side, ast.Name))
+    return frozenset(found & names)
+
+
+def key_of(env: Env) -> object:
+    """What makes two ways of calling a function the same."""
+    return tuple(sorted(((name, value) for name, value in env.items()), key=_by_name))
+
+
+def _by_name(item: tuple[str, Value]) -> str:
+    return item[0]

@@ -1,0 +1,151 @@
+"""Objects: what constructing a class of the project gives, and what its attributes hold."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from compilelint.static.program import ClassAttribute, ClassRef, FunctionRef, class_members
+from compilelint.static.tracer.annotations import value_of_annotation
+from compilelint.static.tracer.binding import key_of
+from compilelint.static.tracer.frame import Frame
+from compilelint.static.values import (
+    UNKNOWN,
+    Function,
+    Instance,
+    Value,
+    join,
+    join_all,
+)
+
+if TYPE_CHECKING:
+    from compilelint.static.tracer.tracer import Tracer
+
+MAX_INSTANCES = 24
+"""A class constructed in more ways than this shares one instance from then on."""
+
+
+class Constructions:
+    """Every instance made so far: one per class and argument kinds."""
+
+    def __init__(self) -> None:
+        self._made: dict[object, Instance] = {}
+        self._count: dict[ClassRef, int] = {}
+        self._bare: dict[ClassRef, Instance] = {}
+
+    def construct(
+        self, ref: ClassRef, args: tuple[Value, ...], keywords: dict[str, Value], node: ast.AST | None, caller: Frame
+    ) -> Value:
+        """See `Tracer.construct`."""
+        tracer = caller.tracer
+        if tracer.is_enum(ref):
+            return UNKNOWN
+        key = (ref, args, key_of(keywords))
+        found = self._made.get(key)
+        if found is not None:
+            return found
+        if self._count.get(ref, 0) >= MAX_INSTANCES:
+            return self.bare(ref, caller)
+        self._count[ref] = self._count.get(ref, 0) + 1
+        instance = self._new(ref, tracer)
+        self._made[key] = instance
+        self._fill(instance, args, keywords, node, caller)
+        return instance
+
+    def bare(self, ref: ClassRef, caller: Frame) -> Instance:
+        """An instance of which only the class is known; `__init__` is walked with what its signature says."""
+        if ref not in self._bare:
+            instance = self._new(ref, caller.tracer)
+            self._bare[ref] = instance
+            self._fill(instance, (), {"*": UNKNOWN, "**": UNKNOWN}, None, caller)
+        return self._bare[ref]
+
+    def _new(self, ref: ClassRef, tracer: Tracer) -> Instance:
+        outside = any(isinstance(base, str) and base not in ("object", "abc.ABC") for base in tracer.program.mro(ref))
+        return Instance(ref, is_module=tracer.program.is_module(ref), has_outside_base=outside)
+
+    def _fill(
+        self,
+        instance: Instance,
+        args: tuple[Value, ...],
+        keywords: dict[str, Value],
+        node: ast.AST | None,
+        caller: Frame,
+    ) -> None:
+        tracer = caller.tracer
+        member = tracer.program.method(instance.ref, "__init__")
+        if isinstance(member, FunctionRef):
+            # A module's __init__ never runs compiled; a plain object made inside a region is traced by Dynamo.
+            mode = "construct" if instance.is_module or caller.mode != "compiled" else "compiled"
+            if caller.depth < 24:
+                tracer.run(Function(member, instance), args, keywords, mode, node, caller)
+            return
+        for position, (name, value) in enumerate(_fields(instance.ref, tracer)):
+            given = args[position] if position < len(args) else keywords.get(name)
+            instance.attributes[name] = value if given is None else given
+
+
+def _fields(ref: ClassRef, tracer: Tracer) -> list[tuple[str, Value]]:
+    """The annotated fields of a dataclass-like class with their declared kinds, bases first."""
+    fields: dict[str, Value] = {}
+    for owner in reversed(tracer.program.mro(ref)):
+        module = tracer.program.module(owner.module) if isinstance(owner, ClassRef) else None
+        if module is None or not isinstance(owner, ClassRef):
+            continue
+        for name, member in class_members(owner).items():
+            if isinstance(member, ClassAttribute) and member.annotation is not None:
+                declared = value_of_annotation(member.annotation, module, tracer)
+                default = tracer.class_value(member) if member.value is not None else None
+                fields[name] = declared if default is None else join(declared, default)
+    return list(fields.items())
+
+
+def assigned_elsewhere(owner: Instance, name: str, tracer: Tracer) -> Value | None:
+    """See `Tracer.assigned_elsewhere`: the first few `self.name = …` in methods other than the ones walked."""
+    values: list[Value] = []
+    for ref in tracer.program.mro(owner.ref):
+        if not isinstance(ref, ClassRef):
+            continue
+        for member in class_members(ref).values():
+            if isinstance(member, FunctionRef) and not isinstance(member.node, ast.Lambda) and len(values) < 4:
+                values.extend(_assigned_in(member, owner, name, tracer))
+    if not values:
+        return None
+    return join_all(values)
+
+
+def _assigned_in(method: FunctionRef, owner: Instance, name: str, tracer: Tracer) -> list[Value]:
+    parameters = method.node.args.args
+    receiver = parameters[0].arg if parameters else ""
+    found: list[Value] = []
+    for node in ast.walk(method.node):
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(_is_attribute(target, receiver, name) for target in targets):
+                found.append(_value_in_method(node.value, method, owner, tracer))
+    return found
+
+
+def _is_attribute(target: ast.expr, receiver: str, name: str) -> bool:
+    return (
+        isinstance(target, ast.Attribute)
+        and target.attr == name
+        and isinstance(target.value, ast.Name)
+        and target.value.id == receiver
+    )
+
+
+def _value_in_method(node: ast.expr, method: FunctionRef, owner: Instance, tracer: Tracer) -> Value:
+    """The assigned expression on its own, with the method's parameters as its signature declares them."""
+    module = tracer.program.module(method.module)
+    if module is None:
+        return UNKNOWN
+    frame = tracer.module_frame(module)
+    for parameter in method.node.args.args[1:]:
+        declared = (
+            UNKNOWN if parameter.annotation is None else value_of_annotation(parameter.annotation, module, tracer)
+        )
+        frame.env[parameter.arg] = declared
+    if method.node.args.args:
+        frame.env[method.node.args.args[0].arg] = owner
+    return tracer.evaluate(node, frame)

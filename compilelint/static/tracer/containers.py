@@ -1,0 +1,171 @@
+"""Methods of lists, dicts, strings, torch's container modules, and the bookkeeping methods of nn.Module."""
+
+from __future__ import annotations
+
+import ast
+
+from compilelint.static.tracer import library
+from compilelint.static.tracer.frame import Frame
+from compilelint.static.values import (
+    NONE,
+    UNKNOWN,
+    Const,
+    ExternalInstance,
+    Instance,
+    Mapping,
+    Scalar,
+    Sequence,
+    Tensor,
+    Value,
+    element_of,
+    join,
+    join_all,
+)
+
+
+def call_method(
+    receiver: Value, name: str, args: tuple[Value, ...], keywords: dict[str, Value], node: ast.AST | None, frame: Frame
+) -> Value:
+    """`receiver.name(*args)`; a method that changes the receiver rebinds the variable it was read from."""
+    if isinstance(receiver, Sequence):
+        return _sequence_method(receiver, name, args, node, frame)
+    if isinstance(receiver, Mapping):
+        return _mapping_method(receiver, name, args, keywords, node, frame)
+    if isinstance(receiver, ExternalInstance):
+        return _instance_method(receiver, name, args, keywords, node, frame)
+    if receiver == NONE:
+        return UNKNOWN
+    return _string_method(name) if isinstance(receiver, (Const, Scalar)) and receiver.type == "str" else UNKNOWN
+
+
+def _rebind(node: ast.AST | None, value: Value, frame: Frame) -> None:
+    """The receiver expression of the method call `node` now holds `value`."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        frame.tracer.store(node.func.value, value, frame)
+
+
+def _sequence_method(
+    receiver: Sequence, name: str, args: tuple[Value, ...], node: ast.AST | None, frame: Frame
+) -> Value:
+    inside = element_of(receiver)
+    if name in ("append", "add", "appendleft") and args:
+        _rebind(node, _grown(receiver, args[0]), frame)
+        return NONE
+    if name in ("extend", "update") and args:
+        added = args[0]
+        element = join(inside, element_of(added)) if inside != UNKNOWN or receiver.items is None else element_of(added)
+        _rebind(node, Sequence(receiver.form, None, element), frame)
+        return NONE
+    if name == "insert" and len(args) > 1:
+        _rebind(node, _grown(receiver, args[1]), frame)
+        return NONE
+    if name in ("pop", "popleft"):
+        return inside
+    if name == "copy":
+        return receiver
+    if name in ("index", "count", "numel"):
+        return Scalar("int", "shape" if receiver.form == "size" else "python")
+    return UNKNOWN
+
+
+def _grown(receiver: Sequence, item: Value) -> Sequence:
+    """The receiver with one more item. Its length is not kept: the append may stand in a loop."""
+    inside = element_of(receiver)
+    empty = receiver.items == () or (receiver.items is None and inside == UNKNOWN)
+    return Sequence(receiver.form, None, item if empty else join(inside, item))
+
+
+def _mapping_method(
+    receiver: Mapping,
+    name: str,
+    args: tuple[Value, ...],
+    keywords: dict[str, Value],
+    node: ast.AST | None,
+    frame: Frame,
+) -> Value:
+    if name in ("get", "pop", "setdefault") and args:
+        default = args[1] if len(args) > 1 else NONE
+        if isinstance(args[0], Const):
+            for key, value in receiver.entries:
+                if key == args[0].value:
+                    return value
+            return default if receiver.element == UNKNOWN and receiver.entries else join(receiver.element, default)
+        return join(element_of(receiver), default)
+    if name == "values":
+        return Sequence("iterator", None, element_of(receiver))
+    if name == "keys":
+        return Sequence("iterator", None, join_all(Const(key) for key, _ in receiver.entries))
+    if name == "items":
+        keys = join_all(Const(key) for key, _ in receiver.entries)
+        return Sequence("iterator", None, Sequence("tuple", (keys, element_of(receiver))))
+    if name == "update":
+        other = args[0] if args and isinstance(args[0], Mapping) else Mapping()
+        entries = {**dict(receiver.entries), **dict(other.entries), **keywords}
+        _rebind(node, Mapping(tuple(entries.items()), join(receiver.element, other.element)), frame)
+        return NONE
+    return receiver if name == "copy" else UNKNOWN
+
+
+def _string_method(name: str) -> Value:
+    if name.startswith(("is", "starts", "ends")):
+        return Scalar("bool")
+    if name in ("split", "rsplit", "splitlines", "partition"):
+        return Sequence("list", None, Scalar("str"))
+    return Scalar("int") if name in ("find", "index", "count") else Scalar("str")
+
+
+def _instance_method(
+    receiver: ExternalInstance,
+    name: str,
+    args: tuple[Value, ...],
+    keywords: dict[str, Value],
+    node: ast.AST | None,
+    frame: Frame,
+) -> Value:
+    if receiver.name in ("torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.ModuleDict"):
+        if name in ("append", "insert", "add_module") and args:
+            _rebind(node, ExternalInstance(receiver.name, (*receiver.items, args[-1])[:32]), frame)
+            return receiver
+        if name == "extend" and args:
+            _rebind(node, ExternalInstance(receiver.name, (*receiver.items, element_of(args[0]))[:32]), frame)
+            return receiver
+        if name in ("values", "children", "modules"):
+            return Sequence("iterator", None, join_all(receiver.items))
+        if name == "items":
+            return Sequence("iterator", None, Sequence("tuple", (Scalar("str"), join_all(receiver.items))))
+    if name in ("forward", "__call__"):
+        return library.call_instance(receiver, args, keywords, node, frame)
+    if name in ("to", "cuda", "cpu", "eval", "train", "half", "float", "requires_grad_") and receiver.name.startswith(
+        "torch."
+    ):
+        return receiver
+    return library.call(f"{receiver.name}.{name}", args, keywords, node, frame)
+
+
+def module_method(
+    receiver: Instance,
+    name: str,
+    args: tuple[Value, ...],
+    keywords: dict[str, Value],
+    node: ast.AST | None,
+    frame: Frame,
+) -> Value:
+    """Methods that a module inherits from torch.nn.Module: registration sets attributes, moves return the module."""
+    if name in ("register_buffer", "register_parameter", "add_module", "register_module") and args:
+        value = (
+            args[1] if len(args) > 1 else keywords.get("tensor", keywords.get("param", keywords.get("module", NONE)))
+        )
+        if isinstance(args[0], Const) and isinstance(args[0].value, str):
+            before = receiver.attributes.get(args[0].value)
+            receiver.attributes[args[0].value] = value if before is None else join(before, value)
+        return NONE
+    if name in ("to", "cuda", "cpu", "eval", "train", "half", "float", "bfloat16", "requires_grad_", "apply"):
+        return receiver
+    if name in ("parameters", "buffers"):
+        return Sequence("generator", None, Tensor("float"))
+    if name in ("named_parameters", "named_buffers"):
+        return Sequence("generator", None, Sequence("tuple", (Scalar("str"), Tensor("float"))))
+    if name == "__setattr__" and len(args) == 2 and isinstance(args[0], Const):
+        receiver.attributes[str(args[0].value)] = args[1]
+        return NONE
+    return UNKNOWN

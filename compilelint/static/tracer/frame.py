@@ -1,0 +1,105 @@
+"""One way of running one function: its variables, and what each of its expressions turned out to be."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from compilelint.model import Step
+from compilelint.static.index import ModuleIndex
+from compilelint.static.program import FunctionRef
+from compilelint.static.values import UNKNOWN, Closure, Value, join
+
+if TYPE_CHECKING:
+    from compilelint.static.tracer.tracer import Tracer
+
+Env: TypeAlias = dict[str, Value]
+"""Variables by name. `self.cache` is a key too, for an attribute that was assigned or tested on this path."""
+
+Mode: TypeAlias = Literal["compiled", "decode-loop", "host", "construct"]
+"""How the frame runs; `construct` is an `__init__` outside any region, walked only for the attributes it sets."""
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """See the module's docstring. `site` is the call in `caller` that entered this frame."""
+
+    tracer: Tracer
+    ref: FunctionRef
+    module: ModuleIndex
+    env: Env
+    mode: Mode
+    closure: Closure | None = None
+    caller: Frame | None = None
+    site: ast.AST | None = None
+    why: str = ""
+    kinds: dict[ast.AST, Value] = field(default_factory=dict)
+    callees: dict[ast.Call, str] = field(default_factory=dict)
+    tests: dict[ast.expr, Value] = field(default_factory=dict)
+    arguments: dict[ast.Call, tuple[tuple[Value, ...], dict[str, Value]]] = field(default_factory=dict)
+    returned: Value | None = None
+    yielded: Value | None = None
+    depth: int = 0
+    is_module_level: bool = False
+    """The statements of a module itself, outside any function."""
+
+    def give_back(self, value: Value) -> None:
+        """Join `value` into what the function returns."""
+        self.returned = value if self.returned is None else join(self.returned, value)
+
+    def give_out(self, value: Value) -> None:
+        """Join `value` into what the generator yields."""
+        self.yielded = value if self.yielded is None else join(self.yielded, value)
+
+    def look_up(self, name: str) -> Value | None:
+        """A local or enclosing variable; None when neither binds the name."""
+        if name in self.env:
+            return self.env[name]
+        closure = self.closure
+        while closure is not None:
+            if name in closure.env:
+                return closure.env[name]
+            closure = closure.outer
+        return None
+
+    def kind(self, node: ast.AST) -> Value:
+        """What was recorded for an expression; UNKNOWN if no path reached it."""
+        return self.kinds.get(node, UNKNOWN)
+
+    def path(self) -> tuple[Step, ...]:
+        """The call path that leads here, outermost first, this frame's own function last."""
+        steps: list[Step] = []
+        for frame, below in self._callers():
+            site = below.site if below is not None else None
+            line = getattr(site, "lineno", None) or frame.ref.line
+            note = frame.why if frame.caller is None else ""
+            steps.append(Step(frame.tracer.display(frame.module), line, frame.ref.qualname, note))
+        return tuple(reversed(steps))
+
+    def _callers(self) -> Iterator[tuple[Frame, Frame | None]]:
+        below: Frame | None = None
+        frame: Frame | None = self
+        while frame is not None:
+            yield frame, below
+            frame, below = frame.caller, frame
+
+
+def join_envs(first: Env, second: Env) -> Env:
+    """What is known where two paths meet. A name that only one path binds keeps that binding."""
+    if first is second:
+        return first
+    merged = dict(first)
+    for name, value in second.items():
+        mine = merged.get(name)
+        if mine is None:
+            # An attribute path is forgotten unless both know it: the other path still has the object's own value.
+            if "." not in name:
+                merged[name] = value
+        elif mine is not value:
+            merged[name] = join(mine, value)
+    for name in first:
+        if "." in name and name not in second:
+            del merged[name]
+    return merged

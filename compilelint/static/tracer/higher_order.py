@@ -1,0 +1,151 @@
+"""Outside functions that call, wrap or decide something: torch.compile, checkpoint, partial, is_compiling."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from compilelint.static.tracer import calls
+from compilelint.static.tracer.frame import Frame
+from compilelint.static.values import (
+    UNKNOWN,
+    Const,
+    Function,
+    Mapping,
+    Partial,
+    Scalar,
+    Sequence,
+    Tensor,
+    Value,
+    element_of,
+    join,
+    join_all,
+)
+
+Args = tuple[Value, ...]
+Keywords = dict[str, Value]
+
+_DECIDED = {
+    "torch.jit.is_scripting": False,
+    "torch.jit.is_tracing": False,
+    "torch.onnx.is_in_onnx_export": False,
+    "torch._C._get_tracing_state": False,
+    "torch.overrides.has_torch_function": False,
+    "torch.overrides.has_torch_function_unary": False,
+    "torch.overrides.has_torch_function_variadic": False,
+}
+_COMPILING = frozenset(
+    {"torch.compiler.is_compiling", "torch._dynamo.is_compiling", "torch.compiler.is_dynamo_compiling"}
+)
+_DISABLES = frozenset(
+    {"torch.compiler.disable", "torch._dynamo.disable", "torch._disable_dynamo", "torch._dynamo.skip"}
+)
+_TRANSPARENT = frozenset(
+    {
+        "functools.wraps", "functools.lru_cache", "functools.cache", "contextlib.contextmanager", "torch.no_grad",
+        "torch.inference_mode", "torch.enable_grad", "torch.jit.script", "torch.jit.export", "torch.jit.ignore", "torch.jit.unused",
+        "abc.abstractmethod", "typing.final", "copy.copy", "copy.deepcopy", "functools.update_wrapper", "typing.cast",
+        "torch.compiler.allow_in_graph", "torch._dynamo.allow_in_graph", "torch.jit.script_if_tracing", "weakref.proxy",
+    }
+)  # fmt: skip
+_CHECKPOINTS = frozenset({"torch.utils.checkpoint.checkpoint", "deepspeed.checkpointing.checkpoint"})
+_MAPPED = frozenset({"torch.vmap", "torch.func.vmap", "torch.func.grad", "torch.func.jacrev", "torch.func.jacfwd"})
+
+
+def call(name: str, args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value | None:
+    """The result where `name` is one of these functions, else None."""
+    if name in _DECIDED:
+        return Const(_DECIDED[name])
+    if name in _COMPILING:
+        return Const(frame.mode == "compiled")
+    if name in ("torch.compile", "torch._dynamo.optimize"):
+        return frame.tracer.compile_site(args[0], keywords, node, frame) if args else UNKNOWN
+    if name in _DISABLES:
+        return _disabled(args[0]) if args else UNKNOWN
+    if name in _TRANSPARENT:
+        return args[-1] if args else UNKNOWN
+    handler = _HANDLERS.get(name)
+    if handler is not None:
+        return handler(args, keywords, node, frame)
+    if name in _CHECKPOINTS and args:
+        return frame.tracer.call(args[0], args[1:], _without(keywords, _CHECKPOINT_OPTIONS), node, frame)
+    if name in _MAPPED and args:
+        return args[0]
+    return None
+
+
+_CHECKPOINT_OPTIONS = frozenset({"use_reentrant", "context_fn", "determinism_check", "debug", "preserve_rng_state"})
+
+
+def _without(keywords: Keywords, names: frozenset[str]) -> Keywords:
+    return {key: value for key, value in keywords.items() if key not in names}
+
+
+def _disabled(function: Value) -> Value:
+    if isinstance(function, Function):
+        return Function(function.ref, function.bound, function.closure, disabled=True)
+    return UNKNOWN
+
+
+def _partial(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
+    if not args:
+        return UNKNOWN
+    return Partial(args[0], args[1:], tuple((k, v) for k, v in keywords.items() if k not in ("*", "**")))
+
+
+def _cond(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
+    """`torch.cond(pred, true_fn, false_fn, operands)`."""
+    if len(args) < 3:
+        return UNKNOWN
+    operands = args[3] if len(args) > 3 else Sequence("tuple", ())
+    items = operands.items if isinstance(operands, Sequence) and operands.items is not None else ()
+    return join_all(calls.call(branch, items, {}, node, frame) for branch in args[1:3])
+
+
+def _reduce(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
+    if len(args) < 2:
+        return UNKNOWN
+    item = element_of(args[1])
+    start = join(args[2], item) if len(args) > 2 else item
+    return frame.tracer.call(args[0], (start, item), {}, node, frame)
+
+
+def _chain(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
+    return Sequence("iterator", None, join_all(element_of(arg) for arg in args))
+
+
+def _default_dict(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
+    return Mapping()
+
+
+def _tree_map(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
+    if len(args) < 2:
+        return UNKNOWN
+    leaf = element_of(args[1]) if isinstance(args[1], (Sequence, Mapping)) else args[1]
+    frame.tracer.call(args[0], (leaf,), {}, node, frame)
+    return args[1]
+
+
+def _whole_number(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
+    return Scalar("int")
+
+
+def _where(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
+    if len(args) == 1 and not keywords.keys() & {"input", "other"}:
+        return Sequence("tuple", None, Tensor("int", 1))
+    kept = [value for value in args[1:] if isinstance(value, Tensor)]
+    return Tensor(kept[0].element if kept else None)
+
+
+_HANDLERS: dict[str, Callable[[Args, Keywords, ast.AST | None, Frame], Value]] = {
+    "functools.partial": _partial,
+    "functools.reduce": _reduce,
+    "torch.cond": _cond,
+    "torch.where": _where,
+    "itertools.chain": _chain,
+    "collections.defaultdict": _default_dict,
+    "collections.OrderedDict": _default_dict,
+    "torch.utils._pytree.tree_map": _tree_map,
+    "math.ceil": _whole_number,
+    "math.floor": _whole_number,
+}

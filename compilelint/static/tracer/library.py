@@ -1,0 +1,298 @@
+"""Calls that leave the project: torch, numpy, the standard library and other packages.
+
+What they return comes from the table generated out of torch (compilelint.knowledge); here stands only what a table
+cannot say: how the result depends on the arguments.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from compilelint.static.tracer import calls, higher_order
+from compilelint.static.tracer.frame import Frame
+from compilelint.static.tracer.grammar import value_of_return
+from compilelint.static.tracer.operators import element
+from compilelint.static.values import (
+    NONE,
+    UNKNOWN,
+    Array,
+    Const,
+    Element,
+    ExternalInstance,
+    Mapping,
+    Scalar,
+    Sequence,
+    Tensor,
+    Value,
+    element_of,
+    join_all,
+    options,
+)
+
+Keywords = dict[str, Value]
+
+_ELEMENT_CASTS: dict[str, Element] = {
+    "long": "int", "int": "int", "short": "int", "byte": "int", "char": "int", "bool": "bool",
+    "float": "float", "half": "float", "double": "float", "bfloat16": "float",
+}  # fmt: skip
+_DTYPES: dict[str, Element] = {
+    "bool": "bool",
+    **dict.fromkeys(("long", "int", "short", "uint8", "int8", "int16", "int32", "int64"), "int"),
+    **dict.fromkeys(("float", "half", "double", "float16", "float32", "float64", "bfloat16"), "float"),
+}  # type: ignore[dict-item]
+_SAME_ELEMENT = frozenset(
+    ["clone", "contiguous", "detach", "view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "transpose", "permute", "expand", "expand_as", "repeat", "roll", "flip", "t", "movedim", "swapaxes", "cat", "stack", "concat", "hstack", "vstack", "index_select", "gather", "masked_select", "narrow", "select", "take", "unbind", "chunk", "split", "tensor_split", "sort", "clamp", "abs", "neg", "relu", "masked_fill", "masked_fill_", "cuda", "cpu", "to", "requires_grad_", "pin_memory", "unfold", "tril", "triu", "diagonal", "diag", "pad", "cumsum", "max", "min", "amax", "amin", "where", "new_zeros", "new_ones", "new_full", "fill_", "zero_", "copy_", "scatter", "scatter_", "add_", "mul_", "sub_", "repeat_interleave", "zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like", "broadcast_to", "atleast_1d"]
+)
+_SAME_RANK = frozenset(
+    ["clone", "contiguous", "detach", "clamp", "abs", "neg", "relu", "exp", "log", "sqrt", "long", "int", "float", "bool", "half", "double", "to", "cuda", "cpu", "add", "sub", "mul", "div", "masked_fill", "bitwise_not", "logical_not", "sigmoid", "tanh", "sin", "cos", "round", "floor", "ceil", "requires_grad_", "eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "logical_and", "logical_or", "zeros_like", "ones_like", "minimum", "maximum", "pow", "square", "type_as", "sign", "ceil_", "floor_", "clamp_", "mul_", "add_"]
+)
+_REDUCTIONS = frozenset(
+    ["sum", "mean", "prod", "std", "var", "any", "all", "max", "min", "amax", "amin", "argmax", "argmin", "norm", "median", "logsumexp", "count_nonzero", "nansum", "nanmean"]
+)
+_VECTORS = frozenset(
+    {"torch.arange", "torch.linspace", "torch.logspace", "torch.randperm", "torch.flatten", "torch.bincount"}
+)
+_SIZED = frozenset(
+    {"torch.zeros", "torch.ones", "torch.empty", "torch.rand", "torch.randn", "torch.full", "torch.randint"}
+)
+_TENSOR_PREFIXES = (
+    "torch.nn.functional.", "torch.linalg.", "torch.fft.", "torch.special.", "torch.ops.aten.", "einops.", "torch_scatter.",
+    "torchvision.ops.", "xformers.ops.", "flash_attn.",
+)  # fmt: skip
+_RECURRENT = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
+
+
+def call(name: str, args: tuple[Value, ...], keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
+    """What `name(*args)` returns for a function outside the project."""
+    special = higher_order.call(name, args, keywords, node, frame)
+    if special is not None:
+        return special
+    tail = name.rpartition(".")[2]
+    if name.startswith("torch.nn.") and tail[:1].isupper():
+        return _construct_module(name, args)
+    if name in ("torch.Tensor", "torch.FloatTensor", "torch.LongTensor", "torch.BoolTensor"):
+        return Tensor({"F": "float", "L": "int", "B": "bool"}.get(tail[0]))  # type: ignore[arg-type]
+    if name in ("torch.tensor", "torch.as_tensor", "torch.asarray", "torch.scalar_tensor", "torch.from_numpy"):
+        return _from_data(args, keywords, frame)
+    calls.call_back(args, args, node, frame)
+    fact = frame.tracer.table.fact(name)
+    result = value_of_return(fact.returns, _first_tensor(args)) if fact is not None else _by_name(name)
+    if name.startswith(("torch.", "einops.")):
+        return _refine(result, name, tail, args, keywords, frame)
+    return result
+
+
+def _by_name(name: str) -> Value:
+    """The result of a function the table does not list."""
+    if name.startswith(_TENSOR_PREFIXES):
+        return Tensor()
+    if name.rpartition(".")[2] in ("getLogger", "get_logger"):
+        return ExternalInstance("logging.Logger")
+    top, _, rest = name.partition(".")
+    if top in ("numpy", "np"):
+        return Array()
+    tail = rest.rpartition(".")[2]
+    if tail[:1].isupper() and not tail.isupper():
+        return ExternalInstance(name)
+    return UNKNOWN
+
+
+def _construct_module(name: str, args: tuple[Value, ...]) -> Value:
+    if name in ("torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer", "torch.nn.parameter.Buffer"):
+        kept = _first_tensor(args)
+        return Tensor(
+            kept.element if isinstance(kept, Tensor) else "float", kept.rank if isinstance(kept, Tensor) else None
+        )
+    name = name.replace("torch.nn.modules.container.", "torch.nn.")
+    if name == "torch.nn.ModuleList" and args:
+        first = args[0]
+        if isinstance(first, Sequence):
+            return ExternalInstance(name, first.items[:32] if first.items is not None else (element_of(first),))
+        return ExternalInstance(name, (element_of(first),) if element_of(first) != UNKNOWN else ())
+    if name == "torch.nn.ModuleDict" and args and isinstance(args[0], Mapping):
+        return ExternalInstance(name, (element_of(args[0]),))
+    if name == "torch.nn.Sequential":
+        if len(args) == 1 and isinstance(args[0], Mapping):
+            return ExternalInstance(name, tuple(value for _, value in args[0].entries))
+        return ExternalInstance(name, args[:32])
+    return ExternalInstance(name)
+
+
+def call_instance(
+    instance: ExternalInstance, args: tuple[Value, ...], keywords: Keywords, node: ast.AST | None, frame: Frame
+) -> Value:
+    """Calling an object of an outside class: mostly a torch.nn layer."""
+    if instance.name == "torch.nn.Sequential" and instance.items:
+        value: Value = args[0] if args else UNKNOWN
+        for item in instance.items:
+            value = frame.tracer.call(item, (value,), {}, node, frame)
+        return value
+    if instance.name in _RECURRENT:
+        return Sequence("tuple", (Tensor("float"), UNKNOWN))
+    if instance.name == "torch.nn.MultiheadAttention":
+        return Sequence("tuple", (Tensor("float"), join_all([Tensor("float"), NONE])))
+    if instance.name.startswith("torch.nn."):
+        if instance.name in ("torch.nn.Identity", "torch.nn.Dropout"):
+            return args[0] if args else UNKNOWN
+        return Tensor("float")
+    if instance.name.startswith(("torchvision.", "einops.layers")):
+        return Tensor()
+    return UNKNOWN
+
+
+def tensor_method(
+    receiver: Tensor, name: str, args: tuple[Value, ...], keywords: Keywords, node: ast.AST | None, frame: Frame
+) -> Value:
+    """`tensor.name(*args)`."""
+    if name in ("size", "stride"):
+        whole = Sequence("size", None, Scalar("int", "shape"))
+        return Scalar("int", "shape") if args or "dim" in keywords else whole
+    if name in ("dim", "numel", "nelement", "element_size", "storage_offset", "ndimension", "__len__"):
+        return Scalar("int", "shape")
+    if name in ("item", "__int__", "__float__"):
+        return Scalar(receiver.element or "number", "tensor")
+    if name == "tolist":
+        inner = Scalar(receiver.element or "number", "tensor")
+        if receiver.rank == 0:
+            return inner
+        return Sequence("list", None, inner if receiver.rank == 1 else join_all([inner, Sequence("list", None, inner)]))
+    if name in ("numpy", "__array__"):
+        return Array(receiver.element, receiver.rank)
+    if name in _ELEMENT_CASTS and not args:
+        return Tensor(_ELEMENT_CASTS[name], receiver.rank, receiver.sure, receiver.host)
+    if name in ("split", "chunk", "unbind", "tensor_split", "split_with_sizes"):
+        rank = receiver.rank - 1 if name == "unbind" and receiver.rank else None
+        return Sequence("tuple", None, Tensor(receiver.element, rank, receiver.sure, receiver.host))
+    calls.call_back(args, args, node, frame)
+    fact = frame.tracer.table.fact(f"torch.Tensor.{name}")
+    if fact is None:
+        return UNKNOWN
+    result = value_of_return(fact.returns, receiver)
+    return _refine(result, f"torch.Tensor.{name}", name, (receiver, *args), keywords, frame)
+
+
+def array_method(receiver: Array, name: str, args: tuple[Value, ...]) -> Value:
+    """`array.name(*args)`; Dynamo carries numpy values as tensors, so a read-back is one there too."""
+    if name == "item":
+        return Scalar(receiver.element or "number", "tensor")
+    if name == "tolist":
+        return Sequence("list", None, Scalar(receiver.element or "number", "tensor"))
+    if name in ("any", "all"):
+        return Array("bool", 0 if not args else None)
+    if name in ("sum", "max", "min", "mean", "argmax", "argmin"):
+        return Array("int" if name.startswith("arg") else receiver.element, 0 if not args else None)
+    return Array(receiver.element)
+
+
+def _refine(result: Value, name: str, tail: str, args: tuple[Value, ...], keywords: Keywords, frame: Frame) -> Value:
+    """Say more of a tensor result than the table can: element type, rank and place, from the arguments."""
+    if tail in ("max", "min", "median", "mode", "kthvalue", "cummax", "cummin", "sort", "topk"):
+        result = _with_dimension(result, tail, args, keywords)
+    if not isinstance(result, Tensor):
+        return result
+    first = _first_tensor(args)
+    like = first if isinstance(first, Tensor) else None
+    kind = result.element
+    if "dtype" in keywords or tail in ("to", "type"):
+        kind = _dtype(keywords.get("dtype", args[1] if len(args) > 1 else NONE)) or (
+            like.element if like and tail == "to" and "dtype" not in keywords and not _is_dtype(args) else None
+        )
+    elif kind is None and like is not None and (tail in _SAME_ELEMENT or tail.rstrip("_") in _SAME_ELEMENT):
+        kind = like.element
+    elif kind is None and name in ("torch.arange", "torch.full", "torch.zeros", "torch.ones"):
+        kind = _factory_element(tail, args)
+    elif name in ("torch.rand", "torch.randn", "torch.linspace"):
+        kind = "float"
+    return Tensor(kind, _rank(name, tail, args, keywords, like), True, _on_host(tail, args, keywords, like))
+
+
+def _with_dimension(result: Value, tail: str, args: tuple[Value, ...], keywords: Keywords) -> Value:
+    """`x.max()` is a tensor, `x.max(dim)` a pair, `torch.max(x, y)` a tensor."""
+    first = _first_tensor(args)
+    values = Tensor(first.element if isinstance(first, Tensor) else None)
+    pair = Sequence("tuple", (values, Tensor("int")))
+    if tail in ("sort", "topk", "kthvalue", "mode", "cummax", "cummin"):
+        return pair
+    second = args[1] if len(args) > 1 else keywords.get("other", NONE)
+    if "dim" in keywords or (len(args) > 1 and not any(isinstance(o, Tensor) for o in options(second))):
+        return pair
+    return values
+
+
+def _dtype(value: Value) -> Element | None:
+    name = getattr(value, "name", "")
+    return _DTYPES.get(name.rpartition(".")[2]) if name.startswith("torch.") else None
+
+
+def _is_dtype(args: tuple[Value, ...]) -> bool:
+    return any(_dtype(arg) is not None for arg in args[1:])
+
+
+def _factory_element(tail: str, args: tuple[Value, ...]) -> Element | None:
+    if tail in ("zeros", "ones"):
+        return "float"
+    if tail == "full":
+        return element(args[1]) if len(args) > 1 else None
+    kinds = {element(arg) for arg in args}
+    return "float" if "float" in kinds else ("int" if None not in kinds else None)
+
+
+def _rank(name: str, tail: str, args: tuple[Value, ...], keywords: Keywords, like: Tensor | None) -> int | None:
+    if name in _VECTORS or (tail == "flatten" and len(args) == 1):
+        return 1
+    if tail in _REDUCTIONS and like is not None and len(args) == 1 and not keywords.keys() & {"dim", "axis"}:
+        return 0
+    if name in _SIZED:
+        return _rank_of_size(args)
+    if tail in _SAME_RANK and like is not None:
+        others = [o.rank for a in args for o in options(a) if isinstance(o, Tensor)]
+        return max(r for r in others if r is not None) if others and None not in others else None
+    return None
+
+
+def _rank_of_size(args: tuple[Value, ...]) -> int | None:
+    first = args[0] if args else UNKNOWN
+    if isinstance(first, Sequence) and first.items is not None:
+        return len(first.items)
+    if args and all(isinstance(a, (Const, Scalar)) and a.type == "int" for a in args):
+        return len(args)
+    return None
+
+
+def _on_host(tail: str, args: tuple[Value, ...], keywords: Keywords, like: Tensor | None) -> bool:
+    """Whether the result provably lives on the CPU."""
+    device = keywords.get("device") or (args[1] if tail == "to" and len(args) > 1 else None)
+    if tail == "cpu" or (isinstance(device, Const) and device.value == "cpu"):
+        return True
+    if tail in ("cuda",) or device is not None:
+        return False
+    return like is not None and like.host
+
+
+def _from_data(args: tuple[Value, ...], keywords: Keywords, frame: Frame) -> Value:
+    data = args[0] if args else keywords.get("data", UNKNOWN)
+    kind = _dtype(keywords.get("dtype", NONE))
+    rank: int | None = None
+    if isinstance(data, (Tensor, Array)):
+        return Tensor(kind or data.element, data.rank, True, isinstance(data, Tensor) and data.host)
+    if isinstance(data, (Const, Scalar)):
+        rank = 0
+        kind = kind or element(data)
+    elif isinstance(data, Sequence):
+        inner = element_of(data)
+        rank = 1 if isinstance(inner, (Const, Scalar)) else None
+        kind = kind or element(inner)
+    return Tensor(kind, rank, True, "device" not in keywords)
+
+
+def _first_tensor(args: tuple[Value, ...]) -> Value:
+    """The first tensor among the arguments, looking into a leading list (`torch.cat([a, b])`)."""
+    for arg in args:
+        for option in options(arg):
+            if isinstance(option, Tensor):
+                return option
+            if isinstance(option, Sequence):
+                inner = element_of(option)
+                if isinstance(inner, Tensor):
+                    return inner
+    return UNKNOWN

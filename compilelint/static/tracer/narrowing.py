@@ -1,0 +1,275 @@
+"""Tests: what a condition decides, and what is known of the variables in it on either side."""
+
+from __future__ import annotations
+
+import ast
+
+from compilelint.static.index import Scope
+from compilelint.static.tracer.frame import Env, Frame
+from compilelint.static.values import (
+    NONE,
+    UNKNOWN,
+    Array,
+    Class,
+    Compiled,
+    Const,
+    External,
+    ExternalInstance,
+    Function,
+    Instance,
+    Mapping,
+    Method,
+    Partial,
+    Scalar,
+    Sequence,
+    Tensor,
+    Union,
+    Unknown,
+    Value,
+    join_all,
+    options,
+    without_none,
+)
+
+_TENSOR_CLASSES = frozenset(
+    {"torch.Tensor", "torch.FloatTensor", "torch.LongTensor", "torch.BoolTensor", "torch.IntTensor"}
+)
+_BUILTIN_CLASSES = {"builtins.bool": "bool", "builtins.int": "int", "builtins.float": "float", "builtins.str": "str"}
+_SEQUENCE_CLASSES = {
+    "builtins.list": ("list",),
+    "builtins.tuple": ("tuple", "size"),
+    "builtins.set": ("set",),
+    "torch.Size": ("size",),
+}
+
+
+def test(node: ast.expr, frame: Frame) -> bool | None:
+    """Evaluate `node` as a condition; its parts are noted for the rules. True or False where that is decided."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        truth = test(node.operand, frame)
+        frame.kinds[node] = Scalar("bool") if truth is None else Const(not truth)
+        return None if truth is None else not truth
+    if isinstance(node, ast.BoolOp):
+        return _test_parts(node, frame)
+    value = frame.tracer.evaluate(node, frame)
+    frame.tests[node] = value
+    return truth_of(value)
+
+
+def _test_parts(node: ast.BoolOp, frame: Frame) -> bool | None:
+    """`and`/`or`: later parts are evaluated under what the earlier ones say."""
+    wants = isinstance(node.op, ast.And)
+    env = frame.env
+    decided: bool | None = wants
+    for operand in node.values:
+        truth = test(operand, frame)
+        if truth is (not wants):
+            decided = not wants
+            break
+        if truth is None:
+            decided = None
+        frame.env = narrowed(operand, frame, wants)
+    frame.env = env
+    frame.kinds[node] = Scalar("bool") if decided is None else Const(decided)
+    return decided
+
+
+def truth_of(value: Value) -> bool | None:
+    """Whether a value is true, where every alternative agrees."""
+    answers = {_truth(option) for option in options(value)}
+    return answers.pop() if len(answers) == 1 else None
+
+
+def _truth(value: Value) -> bool | None:
+    if isinstance(value, Const):
+        return bool(value.value)
+    if isinstance(value, Sequence) and value.items is not None:
+        return bool(value.items)
+    if isinstance(value, Mapping) and value.entries:
+        return True
+    if isinstance(value, (Function, Class, Partial, Compiled)):
+        return True
+    if isinstance(value, Method):
+        return True if isinstance(value.receiver, (Tensor, Sequence, Mapping)) else None
+    if isinstance(value, Instance):
+        return True if value.is_module else None
+    return None
+
+
+def narrowed(node: ast.expr, frame: Frame, truth: bool) -> Env:
+    """The variables of `frame` on the side where `node` came out as `truth`."""
+    env = dict(frame.env)
+    _narrow(node, frame, truth, env)
+    return env
+
+
+def _narrow(node: ast.expr, frame: Frame, truth: bool, env: Env) -> None:
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        _narrow(node.operand, frame, not truth, env)
+    elif isinstance(node, ast.BoolOp):
+        if isinstance(node.op, ast.And) is truth:
+            for operand in node.values:
+                _narrow(operand, frame, truth, env)
+    elif isinstance(node, ast.NamedExpr):
+        _narrow(node.target, frame, truth, env)
+    elif isinstance(node, ast.Compare) and len(node.ops) == 1:
+        _narrow_comparison(node, frame, truth, env)
+    elif isinstance(node, ast.Call):
+        _narrow_call(node, frame, truth, env)
+    elif isinstance(node, (ast.Name, ast.Attribute)):
+        if truth:
+            _set(node, without_none(_known(node, frame, env)), env)
+        else:
+            _set(node, _falsy(_known(node, frame, env)), env)
+
+
+def _falsy(value: Value) -> Value:
+    """The alternatives that can be false."""
+    kept = [option for option in options(value) if _truth(option) is not True]
+    return join_all(kept) if kept else value
+
+
+def _narrow_comparison(node: ast.Compare, frame: Frame, truth: bool, env: Env) -> None:
+    op, left, right = node.ops[0], node.left, node.comparators[0]
+    if (
+        isinstance(right, ast.Constant)
+        and right.value is None
+        and isinstance(op, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq))
+    ):
+        _narrow_none(left, frame, isinstance(op, (ast.Is, ast.Eq)) is truth, env)
+    elif isinstance(op, (ast.Eq, ast.Is)) and truth and isinstance(right, ast.Constant):
+        if isinstance(_known(left, frame, env), (Scalar, Unknown)) and isinstance(right.value, (str, bool)):
+            _set(left, Const(right.value), env)
+
+
+def _narrow_none(node: ast.expr, frame: Frame, is_none: bool, env: Env) -> None:
+    if isinstance(node, ast.NamedExpr):
+        node = node.target
+    _set(node, NONE if is_none else without_none(_known(node, frame, env)), env)
+
+
+def _narrow_call(node: ast.Call, frame: Frame, truth: bool, env: Env) -> None:
+    callee = frame.callees.get(node, "")
+    if callee == "builtins.isinstance" and len(node.args) == 2:
+        wanted = frame.kind(node.args[1])
+        _set(node.args[0], of_class(_known(node.args[0], frame, env), wanted, truth), env)
+    elif callee == "torch.is_tensor" and node.args:
+        value = _known(node.args[0], frame, env)
+        _set(node.args[0], of_class(value, External("torch.Tensor"), truth), env)
+    elif callee == "builtins.bool" and len(node.args) == 1:
+        _narrow(node.args[0], frame, truth, env)
+    else:
+        verdict = none_test(frame.tracer.scope_of(frame.kind(node.func)))
+        if verdict is not None and len(node.args) == 1:
+            _narrow_none(node.args[0], frame, verdict is truth, env)
+
+
+def none_test(scope: Scope | None) -> bool | None:
+    """For a function that does nothing but `return x is None` True, for `is not None` False, else None."""
+    if not isinstance(scope, ast.FunctionDef) or not scope.args.args:
+        return None
+    body = [s for s in scope.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+    if len(body) != 1 or not isinstance(body[0], ast.Return):
+        return None
+    value, negated = body[0].value, False
+    if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.Not):
+        value, negated = value.operand, True
+    if not isinstance(value, ast.Compare) or not isinstance(value.left, ast.Name) or len(value.ops) != 1:
+        return None
+    right = value.comparators[0]
+    if value.left.id != scope.args.args[0].arg or not isinstance(right, ast.Constant) or right.value is not None:
+        return None
+    if isinstance(value.ops[0], (ast.Is, ast.Eq)):
+        return not negated
+    return negated if isinstance(value.ops[0], (ast.IsNot, ast.NotEq)) else None
+
+
+def of_class(value: Value, wanted: Value, truth: bool) -> Value:
+    """`value` where `isinstance(value, wanted)` came out as `truth`."""
+    classes = _classes(wanted)
+    if classes is None:
+        return value
+    kept: list[Value] = []
+    for option in options(value):
+        verdicts = {is_instance(option, single) for single in classes}
+        verdict = True if True in verdicts else (None if None in verdicts else False)
+        if verdict is None and truth and isinstance(option, Unknown):
+            kept.append(join_all(instance_of(single) for single in classes))
+        elif verdict is None or verdict is truth:
+            kept.append(option)
+    return join_all(kept) if kept else (join_all(instance_of(single) for single in classes) if truth else UNKNOWN)
+
+
+def _classes(wanted: Value) -> tuple[Value, ...] | None:
+    if isinstance(wanted, Sequence):
+        return wanted.items
+    if isinstance(wanted, (Class, External)):
+        return (wanted,)
+    return wanted.options if isinstance(wanted, Union) else None
+
+
+def instance_of(wanted: Value) -> Value:
+    """A value of class `wanted`, nothing else known."""
+    if isinstance(wanted, External):
+        if wanted.name in _TENSOR_CLASSES:
+            return Tensor()
+        if wanted.name in _BUILTIN_CLASSES:
+            return Scalar(_BUILTIN_CLASSES[wanted.name])  # type: ignore[arg-type]
+        if wanted.name in _SEQUENCE_CLASSES:
+            return Sequence(_SEQUENCE_CLASSES[wanted.name][0])  # type: ignore[arg-type]
+        if wanted.name == "builtins.dict":
+            return Mapping()
+        if wanted.name == "numpy.ndarray":
+            return Array()
+    return UNKNOWN
+
+
+def is_instance(value: Value, wanted: Value) -> bool | None:
+    """`isinstance(value, wanted)` for one alternative and one class."""
+    if isinstance(value, Unknown) or (isinstance(value, Scalar) and value.type == "object"):
+        return None
+    name = wanted.name if isinstance(wanted, External) else ""
+    if isinstance(value, Tensor):
+        return True if name in _TENSOR_CLASSES else (None if name.startswith("torch.") or not name else False)
+    if isinstance(value, (Const, Scalar)):
+        if name in _BUILTIN_CLASSES:
+            return value.type == _BUILTIN_CLASSES[name] or (value.type == "bool" and name == "builtins.int")
+        return False if name in _TENSOR_CLASSES or isinstance(wanted, Class) or name in _SEQUENCE_CLASSES else None
+    if isinstance(value, Sequence):
+        if name in _SEQUENCE_CLASSES:
+            return value.form in _SEQUENCE_CLASSES[name]
+        return False if name in _TENSOR_CLASSES or name in _BUILTIN_CLASSES or name == "builtins.dict" else None
+    if isinstance(value, Mapping):
+        return True if name == "builtins.dict" else (False if name in _TENSOR_CLASSES else None)
+    if isinstance(value, Array):
+        return True if name == "numpy.ndarray" else (False if name in _TENSOR_CLASSES else None)
+    if isinstance(value, ExternalInstance) and name:
+        return True if value.name == name else None
+    if isinstance(value, Instance) and name in _TENSOR_CLASSES | set(_BUILTIN_CLASSES) | set(_SEQUENCE_CLASSES):
+        return None if value.has_outside_base else False
+    return None
+
+
+def _known(node: ast.expr, frame: Frame, env: Env) -> Value:
+    """What is known of a variable or attribute path on this path."""
+    key = path_of(node)
+    if key is not None and key in env:
+        return env[key]
+    return frame.kind(node)
+
+
+def _set(node: ast.expr, value: Value, env: Env) -> None:
+    key = path_of(node)
+    if key is not None:
+        env[key] = value
+
+
+def path_of(node: ast.expr) -> str | None:
+    """`self.cache.k` for a name or an attribute chain on a plain name, else None."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return None
+    return ".".join([node.id, *reversed(parts)])

@@ -1,0 +1,363 @@
+"""Statements: how variables change, and which paths go on."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from compilelint.static.index import absolute_module, imported_modules
+from compilelint.static.program import ClassRef, function_ref
+from compilelint.static.tracer import operators
+from compilelint.static.tracer.expressions import evaluate, iterate
+from compilelint.static.tracer.frame import Env, Frame, join_envs
+from compilelint.static.tracer.narrowing import narrowed, path_of, test
+from compilelint.static.values import (
+    NONE,
+    UNKNOWN,
+    Class,
+    Closure,
+    Const,
+    External,
+    ExternalInstance,
+    Function,
+    Instance,
+    Mapping,
+    Sequence,
+    Tensor,
+    Value,
+    element_of,
+    join,
+    options,
+)
+
+LOOP_PASSES = 2
+"""The second pass over a loop body sees what the first one left in its variables."""
+
+
+def run_block(body: list[ast.stmt], frame: Frame) -> bool:
+    """Walk the statements; False when no path comes out at the end (return, raise, break, continue)."""
+    for statement in body:
+        handler = _HANDLERS.get(type(statement))
+        if handler is not None and handler(statement, frame) is False:
+            return False
+    return True
+
+
+def _expression(node: ast.Expr, frame: Frame) -> None:
+    evaluate(node.value, frame)
+
+
+def _assign(node: ast.Assign, frame: Frame) -> None:
+    value = evaluate(node.value, frame)
+    for target in node.targets:
+        store(target, value, frame)
+
+
+def _annotated(node: ast.AnnAssign, frame: Frame) -> None:
+    if node.value is None:
+        return
+    value = evaluate(node.value, frame)
+    if value == UNKNOWN:
+        value = frame.tracer.annotation(node.annotation, frame.module)
+    store(node.target, value, frame)
+
+
+def _augmented(node: ast.AugAssign, frame: Frame) -> None:
+    current = evaluate(node.target, frame)
+    value = operators.binary(current, node.op, evaluate(node.value, frame))
+    frame.kinds[node.target] = current
+    store(node.target, value, frame)
+
+
+def store(target: ast.expr, value: Value, frame: Frame) -> None:
+    """Bind `value` to an assignment target."""
+    if isinstance(target, ast.Name):
+        frame.env[target.id] = value
+        for key in [k for k in frame.env if k.startswith(f"{target.id}.")]:
+            del frame.env[key]
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        _unpack(target.elts, value, frame)
+    elif isinstance(target, ast.Starred):
+        store(target.value, Sequence("list", None, value), frame)
+    elif isinstance(target, ast.Attribute):
+        _store_attribute(target, value, frame)
+    elif isinstance(target, ast.Subscript):
+        _store_item(target, value, frame)
+
+
+def _unpack(targets: list[ast.expr], value: Value, frame: Frame) -> None:
+    for position, target in enumerate(targets):
+        parts = [_part(option, position, len(targets), frame) for option in options(value)]
+        starred = any(isinstance(t, ast.Starred) for t in targets)
+        store(target, iterate(value, frame) if starred else join(*parts) if len(parts) == 2 else _join(parts), frame)
+
+
+def _join(parts: list[Value]) -> Value:
+    result = parts[0]
+    for part in parts[1:]:
+        result = join(result, part)
+    return result
+
+
+def _part(value: Value, position: int, count: int, frame: Frame) -> Value:
+    if isinstance(value, Sequence) and value.items is not None and len(value.items) == count:
+        return value.items[position]
+    return iterate(value, frame)
+
+
+def _store_attribute(target: ast.Attribute, value: Value, frame: Frame) -> None:
+    owner = evaluate(target.value, frame)
+    for option in options(owner):
+        if isinstance(option, Instance):
+            before = option.attributes.get(target.attr)
+            merged = value if before is None else join(before, value)
+            option.attributes[target.attr] = merged
+    key = path_of(target)
+    if key is not None:
+        frame.env[key] = value
+        for inner in [k for k in frame.env if k.startswith(f"{key}.")]:
+            del frame.env[inner]
+
+
+def _store_item(target: ast.Subscript, value: Value, frame: Frame) -> None:
+    owner = evaluate(target.value, frame)
+    index = evaluate(target.slice, frame)
+    if isinstance(owner, Mapping):
+        if isinstance(index, Const) and len(owner.entries) < 64:
+            entries = {**dict(owner.entries), index.value: value}
+            store(target.value, Mapping(tuple(entries.items()), owner.element), frame)
+        else:
+            merged = value if owner.element == UNKNOWN else join(owner.element, value)
+            store(target.value, Mapping(owner.entries, merged), frame)
+    elif isinstance(owner, Sequence) and owner.form == "list":
+        inside = element_of(owner)
+        store(target.value, Sequence("list", None, value if inside == UNKNOWN else join(inside, value)), frame)
+    elif isinstance(owner, ExternalInstance) and owner.name == "torch.nn.ModuleDict":
+        store(target.value, ExternalInstance(owner.name, (*owner.items, value)[:32]), frame)
+
+
+def _return(node: ast.Return, frame: Frame) -> bool:
+    frame.give_back(evaluate(node.value, frame) if node.value else NONE)
+    return False
+
+
+def _raise(node: ast.Raise, frame: Frame) -> bool:
+    for part in (node.exc, node.cause):
+        if part is not None:
+            evaluate(part, frame)
+    return False
+
+
+def _leave(node: ast.Break | ast.Continue, frame: Frame) -> bool:
+    frame.env.setdefault("", UNKNOWN)
+    return False
+
+
+def _if(node: ast.If, frame: Frame) -> bool:
+    truth = test(node.test, frame)
+    before = frame.env
+    ends: list[Env] = []
+    if truth is not False:
+        frame.env = narrowed(node.test, frame, True)
+        if run_block(node.body, frame):
+            ends.append(frame.env)
+        else:
+            _keep_loop_exit(before, frame.env)
+    if truth is not True:
+        frame.env = before
+        frame.env = narrowed(node.test, frame, False)
+        if run_block(node.orelse, frame):
+            ends.append(frame.env)
+        else:
+            _keep_loop_exit(before, frame.env)
+    if not ends:
+        frame.env = before
+        return False
+    frame.env = ends[0] if len(ends) == 1 else join_envs(ends[0], ends[1])
+    return True
+
+
+def _keep_loop_exit(before: Env, after: Env) -> None:
+    """A path that leaves through `break` or `continue` still shows its variables to what follows the loop."""
+    if "" in after:
+        for name, value in after.items():
+            if name and "." not in name and name in before and before[name] is not value:
+                before[name] = join(before[name], value)
+
+
+def _for(node: ast.For | ast.AsyncFor, frame: Frame) -> bool:
+    source = evaluate(node.iter, frame)
+    if isinstance(source, Sequence) and source.items == ():
+        return run_block(node.orelse, frame)
+    item = iterate(source, frame)
+    entry = frame.env
+    for _ in range(LOOP_PASSES):
+        frame.env = dict(entry)
+        store(node.target, item, frame)
+        run_block(node.body, frame)
+        frame.env.pop("", None)
+        entry = join_envs(entry, frame.env)
+    frame.env = entry
+    return run_block(node.orelse, frame)
+
+
+def _while(node: ast.While, frame: Frame) -> bool:
+    entry = frame.env
+    endless = False
+    for _ in range(LOOP_PASSES):
+        frame.env = dict(entry)
+        truth = test(node.test, frame)
+        if truth is False:
+            break
+        endless = truth is True
+        frame.env = narrowed(node.test, frame, True)
+        run_block(node.body, frame)
+        frame.env.pop("", None)
+        entry = join_envs(entry, frame.env)
+    frame.env = entry
+    if endless and not any(isinstance(inner, ast.Break) for inner in ast.walk(node)):
+        return False
+    return run_block(node.orelse, frame)
+
+
+def _try(node: ast.Try, frame: Frame) -> bool:
+    before = dict(frame.env)
+    falls_through = run_block(node.body, frame) and run_block(node.orelse, frame)
+    ends = [frame.env] if falls_through else []
+    middle = join_envs(before, frame.env)
+    for handler in node.handlers:
+        frame.env = dict(middle)
+        if handler.name:
+            frame.env[handler.name] = UNKNOWN
+        if run_block(handler.body, frame):
+            ends.append(frame.env)
+    frame.env = ends[0] if ends else middle
+    for env in ends[1:]:
+        frame.env = join_envs(frame.env, env)
+    return run_block(node.finalbody, frame) and bool(ends)
+
+
+def _with(node: ast.With | ast.AsyncWith, frame: Frame) -> bool:
+    for item in node.items:
+        manager = evaluate(item.context_expr, frame)
+        if item.optional_vars is not None:
+            entered = manager.element if isinstance(manager, Sequence) and manager.form == "generator" else UNKNOWN
+            store(item.optional_vars, entered, frame)
+    return run_block(node.body, frame)
+
+
+def _assert(node: ast.Assert, frame: Frame) -> None:
+    test(node.test, frame)
+    if node.msg is not None:
+        env = frame.env
+        frame.env = narrowed(node.test, frame, False)
+        evaluate(node.msg, frame)
+        frame.env = env
+    frame.env = narrowed(node.test, frame, True)
+
+
+def _define(node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> None:
+    ref = function_ref(frame.module.name, f"{frame.ref.qualname}.<locals>", node, frame.ref.owner)
+    function: Value = Function(ref, closure=Closure(frame.env, frame.closure))
+    frame.env[node.name] = function
+    frame.env[node.name] = frame.tracer.decorate(function, node, frame)
+
+
+def _class(node: ast.ClassDef, frame: Frame) -> None:
+    frame.env[node.name] = Class(ClassRef(frame.module.name, f"{frame.ref.qualname}.<locals>.{node.name}", node))
+
+
+def _delete(node: ast.Delete, frame: Frame) -> None:
+    for target in node.targets:
+        if isinstance(target, ast.Name):
+            frame.env.pop(target.id, None)
+        else:
+            evaluate(target, frame)
+
+
+def _import(node: ast.Import, frame: Frame) -> None:
+    for name, binding in imported_modules(node):
+        frame.env[name] = frame.tracer.imported(binding.module, "", External(binding.module))
+
+
+def _import_from(node: ast.ImportFrom, frame: Frame) -> None:
+    origin = absolute_module(node, frame.module.name, frame.module.is_package)
+    for alias in node.names:
+        outside = External(f"{origin}.{alias.name}")
+        frame.env[alias.asname or alias.name] = frame.tracer.imported(origin, alias.name, outside)
+
+
+def _match(node: ast.Match, frame: Frame) -> bool:
+    subject = evaluate(node.subject, frame)
+    before = frame.env
+    ends: list[Env] = []
+    caught_all = False
+    for case in node.cases:
+        frame.env = dict(before)
+        _bind_pattern(case.pattern, subject, frame)
+        if case.guard is not None:
+            test(case.guard, frame)
+        elif isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None:
+            caught_all = True
+        if run_block(case.body, frame):
+            ends.append(frame.env)
+    if not caught_all:
+        ends.append(before)
+    frame.env = ends[0] if ends else before
+    for env in ends[1:]:
+        frame.env = join_envs(frame.env, env)
+    return bool(ends)
+
+
+def _bind_pattern(pattern: ast.pattern, subject: Value, frame: Frame) -> None:
+    """Bind the names a pattern captures. A literal pattern compares, which is a truth test of its own."""
+    if isinstance(pattern, ast.MatchValue):
+        evaluate(pattern.value, frame)
+        if isinstance(subject, Tensor):
+            frame.tests[pattern.value] = Tensor("bool", subject.rank, subject.sure)
+    elif isinstance(pattern, ast.MatchAs):
+        if pattern.pattern is not None:
+            _bind_pattern(pattern.pattern, subject, frame)
+        if pattern.name:
+            frame.env[pattern.name] = subject
+    elif isinstance(pattern, ast.MatchSequence):
+        for position, inner in enumerate(pattern.patterns):
+            _bind_pattern(inner, _part(subject, position, len(pattern.patterns), frame), frame)
+    elif isinstance(pattern, ast.MatchOr):
+        for inner in pattern.patterns:
+            _bind_pattern(inner, subject, frame)
+    elif isinstance(pattern, (ast.MatchClass, ast.MatchMapping)):
+        inners = [*pattern.patterns, *(pattern.kwd_patterns if isinstance(pattern, ast.MatchClass) else ())]
+        for inner in inners:
+            _bind_pattern(inner, UNKNOWN, frame)
+    elif isinstance(pattern, ast.MatchStar) and pattern.name:
+        frame.env[pattern.name] = Sequence("list", None, iterate(subject, frame))
+
+
+_HANDLERS: dict[type[ast.stmt], Callable[..., bool | None]] = {
+    ast.Expr: _expression,
+    ast.Assign: _assign,
+    ast.AnnAssign: _annotated,
+    ast.AugAssign: _augmented,
+    ast.Return: _return,
+    ast.Raise: _raise,
+    ast.Break: _leave,
+    ast.Continue: _leave,
+    ast.If: _if,
+    ast.For: _for,
+    ast.AsyncFor: _for,
+    ast.While: _while,
+    ast.Try: _try,
+    ast.With: _with,
+    ast.AsyncWith: _with,
+    ast.Assert: _assert,
+    ast.FunctionDef: _define,
+    ast.AsyncFunctionDef: _define,
+    ast.ClassDef: _class,
+    ast.Delete: _delete,
+    ast.Import: _import,
+    ast.ImportFrom: _import_from,
+    ast.Match: _match,
+}
+if hasattr(ast, "TryStar"):
+    _HANDLERS[ast.TryStar] = _try

@@ -1,0 +1,348 @@
+"""The tracer itself: entering functions with what is known of their arguments, once per way of calling them."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from compilelint.static.index import ModuleIndex, Scope
+from compilelint.static.program import (
+    ClassAttribute,
+    ClassRef,
+    Definition,
+    FunctionRef,
+    Outside,
+    Program,
+    function_ref,
+)
+from compilelint.static.tracer import annotations, attributes, binding, calls, construction, expressions, statements
+from compilelint.static.tracer.frame import Frame, Mode
+from compilelint.static.values import (
+    NONE,
+    UNKNOWN,
+    Class,
+    Compiled,
+    Const,
+    External,
+    Function,
+    Instance,
+    Partial,
+    ProjectModule,
+    Sequence,
+    Value,
+    join,
+)
+
+if TYPE_CHECKING:
+    from compilelint.knowledge.table import Table
+
+MAX_DEPTH = 40
+"""Calls nested deeper than this are not followed; the deepest models measured stay below 25."""
+MAX_WAYS = 10
+"""A function called in more ways than this is not walked again; the earlier ways' results are joined."""
+HOST_DEPTH = 3
+"""How far calls are followed outside of compiled regions, where only results matter."""
+
+
+class Tracer:
+    """Walks the functions of one program.
+
+    `on_frame` is called with every finished frame. Results are kept per function, argument kinds and mode, so that each
+    way of running a function is walked once however many regions reach it.
+    """
+
+    def __init__(self, program: Program, table: Table, on_frame: Callable[[Frame], None], base: Path) -> None:
+        self.program = program
+        self.table = table
+        self.on_frame = on_frame
+        self._base = base
+        self._results: dict[object, Value] = {}
+        self._ways: dict[tuple[FunctionRef, Mode], list[object]] = {}
+        self._globals: dict[tuple[str, str], Value] = {}
+        self._decorated: dict[FunctionRef, Value] = {}
+        self._elsewhere: dict[tuple[ClassRef, str], Value | None] = {}
+        self.constructions = construction.Constructions()
+        self.compile_options: dict[FunctionRef, dict[str, object]] = {}
+        self._compile_sites: list[tuple[str, Compiled, str]] = []
+
+    # What the walkers of expressions and statements ask for; here so that they need not know each other.
+
+    def evaluate(self, node: ast.expr, frame: Frame) -> Value:
+        """The kind of an expression in `frame`."""
+        return expressions.evaluate(node, frame)
+
+    def assign(self, target: ast.expr, value: Value, frame: Frame) -> None:
+        """Bind `value` to an assignment target."""
+        statements.store(target, value, frame)
+
+    def store(self, target: ast.expr, value: Value, frame: Frame) -> None:
+        """Rebind the place an expression was read from, if it is one that can be assigned to."""
+        if isinstance(target, (ast.Name, ast.Attribute, ast.Subscript)):
+            statements.store(target, value, frame)
+
+    def call(
+        self, function: Value, args: tuple[Value, ...], keywords: dict[str, Value], node: ast.AST | None, frame: Frame
+    ) -> Value:
+        """What a call returns."""
+        return calls.call(function, args, keywords, node, frame)
+
+    def annotation(self, node: ast.expr, module: ModuleIndex) -> Value:
+        """The kind an annotation names."""
+        return annotations.value_of_annotation(node, module, self)
+
+    def display(self, module: ModuleIndex) -> str:
+        """A module's path as findings show it: relative to the working directory where it lies inside."""
+        return self.display_path(module.path)
+
+    def display_path(self, path: Path) -> str:
+        """As `display`, for a path."""
+        return path.relative_to(self._base).as_posix() if path.is_relative_to(self._base) else path.as_posix()
+
+    # What is compiled
+
+    def compile_site(self, inner: Value, keywords: dict[str, Value], node: ast.AST | None, frame: Frame) -> Compiled:
+        """Note a call of torch.compile: what it compiles and with which constant options."""
+        compiled = Compiled(inner)
+        options = {key: value.value for key, value in keywords.items() if isinstance(value, Const)}
+        function = attributes.get(inner, "forward", frame) if isinstance(inner, Instance) else inner
+        if isinstance(function, Function):
+            self.compile_options.setdefault(function.ref, {}).update(options)
+        line = getattr(node, "lineno", frame.ref.line)
+        why = f"compiled by torch.compile at {self.display(frame.module)}:{line}"
+        self._compile_sites.append((frame.module.name, compiled, why))
+        return compiled
+
+    def take_compiled(self, module: ModuleIndex) -> list[tuple[Compiled, str]]:
+        """What the code of `module` was seen to compile, with the place."""
+        return [(compiled, why) for name, compiled, why in self._compile_sites if name == module.name]
+
+    # Names
+
+    def global_value(self, module: ModuleIndex, name: str) -> Value:
+        """What a module-level or builtin name holds."""
+        key = (module.name, name)
+        if key not in self._globals:
+            self._globals[key] = UNKNOWN  # a definition that refers to itself
+            self._globals[key] = self._global(module, name)
+        return self._globals[key]
+
+    def _global(self, module: ModuleIndex, name: str) -> Value:
+        found = self.program.resolve(module, name)
+        if found is not None:
+            return self.value_of(found, module, name)
+        return External(f"builtins.{name}") if hasattr(builtins, name) else UNKNOWN
+
+    def value_of(self, found: Definition, module: ModuleIndex, name: str) -> Value:
+        """A definition as a value; `module` and `name` are where it was looked up."""
+        if isinstance(found, Outside):
+            return External(found.name)
+        if isinstance(found, ModuleIndex):
+            return ProjectModule(found.name)
+        if isinstance(found, ClassRef):
+            return Class(found)
+        home = self.program.home(found, module, name)
+        if isinstance(found, FunctionRef):
+            return self.decorated(found, self.module_frame(self.program.module(found.module) or home))
+        return self.evaluate(found, self.module_frame(home))
+
+    def member_value(self, module: str, name: str) -> Value:
+        """`module.name` for a module of the project."""
+        index = self.program.module(module)
+        if index is None:
+            return UNKNOWN
+        if name in index.bindings or index.stars:
+            value = self.global_value(index, name)
+            if value != UNKNOWN and not (isinstance(value, External) and value.name == f"builtins.{name}"):
+                return value
+        submodule = self.program.module(f"{module}.{name}")
+        return ProjectModule(submodule.name) if submodule else UNKNOWN
+
+    def imported(self, module: str, name: str, outside: External) -> Value:
+        """What an import inside a function binds."""
+        index = self.program.module(module)
+        if index is None:
+            submodule = self.program.module(f"{module}.{name}") if name else None
+            return ProjectModule(submodule.name) if submodule else outside
+        return ProjectModule(module) if not name else self.member_value(module, name)
+
+    def module_frame(self, module: ModuleIndex, mode: Mode = "construct") -> Frame:
+        """A frame in which a module-level expression can be evaluated."""
+        scope = ast.Lambda(args=_NO_ARGUMENTS, body=ast.Constant(None), lineno=1, col_offset=0)
+        return Frame(self, function_ref(module.name, "", scope), module, {}, mode)
+
+    def alias_value(self, node: ast.expr, home: ModuleIndex) -> Value:
+        """A module-level assignment read as an annotation (`OptTensor = Optional[Tensor]`)."""
+        return (
+            annotations.value_of_annotation(node, home, self)
+            if isinstance(node, (ast.Subscript, ast.BinOp))
+            else UNKNOWN
+        )
+
+    # Functions
+
+    def decorated(self, ref: FunctionRef, frame: Frame) -> Value:
+        """A function after its decorators."""
+        if ref not in self._decorated:
+            self._decorated[ref] = Function(ref)
+            module = self.program.module(ref.module)
+            if module is not None and not isinstance(ref.node, ast.Lambda):
+                self._decorated[ref] = self.decorate(Function(ref), ref.node, self.module_frame(module))
+        return self._decorated[ref]
+
+    def decorate(self, function: Value, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> Value:
+        """Apply the decorators of `node`, innermost first. One that gives nothing callable is taken to change nothing."""
+        for decorator in reversed(node.decorator_list):
+            maker = self.evaluate(decorator, frame)
+            if isinstance(decorator, ast.Call) and maker == UNKNOWN:
+                maker = self._decorator_with_options(decorator, frame)
+            result = self.call(maker, (function,), {}, decorator, frame) if maker != UNKNOWN else UNKNOWN
+            if isinstance(result, (Function, Compiled, Partial)):
+                function = result
+        return function
+
+    def _decorator_with_options(self, decorator: ast.Call, frame: Frame) -> Value:
+        """`@torch.compile(dynamic=True)`: the name that was called takes the function."""
+        target = self.evaluate(decorator.func, frame)
+        return target if isinstance(target, External) else UNKNOWN
+
+    def scope_of(self, function: Value) -> Scope | None:
+        """The syntax node of a project function."""
+        return function.ref.node if isinstance(function, Function) else None
+
+    def enter(
+        self,
+        function: Function,
+        args: tuple[Value, ...],
+        keywords: dict[str, Value],
+        node: ast.AST | None,
+        caller: Frame,
+    ) -> Value:
+        """Walk a function of the project as called from `caller`, and give what it returns."""
+        mode = caller.mode
+        if mode == "decode-loop":
+            mode = "host"
+        limit = MAX_DEPTH if mode == "compiled" else HOST_DEPTH if mode == "host" else 12
+        if caller.depth >= limit:
+            return UNKNOWN
+        return self.run(function, args, keywords, mode, node, caller)
+
+    def enter_compiled(
+        self,
+        function: Compiled,
+        args: tuple[Value, ...],
+        keywords: dict[str, Value],
+        node: ast.AST | None,
+        caller: Frame,
+    ) -> Value:
+        """Call what torch.compile returned: a compiled region begins."""
+        inner = function.inner
+        if isinstance(inner, Instance):
+            inner = attributes.get(inner, "forward", caller)
+        if not isinstance(inner, Function):
+            return self.call(function.inner, args, keywords, node, caller)
+        return self.run(inner, args, keywords, "compiled", node, caller)
+
+    def run(
+        self,
+        function: Function,
+        args: tuple[Value, ...],
+        keywords: dict[str, Value],
+        mode: Mode,
+        node: ast.AST | None = None,
+        caller: Frame | None = None,
+        why: str = "",
+    ) -> Value:
+        """Walk `function` once for these argument kinds; `caller` is None at the root of a region."""
+        module = self.program.module(function.ref.module)
+        if module is None:
+            return UNKNOWN
+        env = binding.bind_arguments(function, args, keywords, module, self)
+        key = (function.ref, mode, id(function.closure) if function.closure else 0, binding.key_of(env))
+        if key in self._results:
+            return self._results[key]
+        ways = self._ways.setdefault((function.ref, mode), [])
+        if len(ways) >= MAX_WAYS:
+            return self._joined(ways)
+        ways.append(key)
+        self._results[key] = UNKNOWN  # what a recursive call sees
+        frame = Frame(
+            self,
+            function.ref,
+            module,
+            env,
+            mode,
+            function.closure,
+            caller,
+            node,
+            why,
+            depth=caller.depth + 1 if caller else 0,
+        )
+        result = self._walk(frame)
+        self._results[key] = result
+        self.on_frame(frame)
+        return result
+
+    def _joined(self, ways: list[object]) -> Value:
+        result = self._results[ways[0]]
+        for way in ways[1:]:
+            result = join(result, self._results[way])
+        return result
+
+    def _walk(self, frame: Frame) -> Value:
+        node = frame.ref.node
+        if isinstance(node, ast.Lambda):
+            return self.evaluate(node.body, frame)
+        if statements.run_block(node.body, frame):
+            frame.give_back(NONE)
+        if frame.yielded is not None:
+            return Sequence("generator", None, frame.yielded)
+        if isinstance(node, ast.AsyncFunctionDef):
+            return UNKNOWN
+        result = frame.returned if frame.returned is not None else UNKNOWN
+        return self._declared(node, result, frame)
+
+    def _declared(self, node: ast.FunctionDef, result: Value, frame: Frame) -> Value:
+        """Fall back on the return annotation where walking the body told nothing."""
+        if result == UNKNOWN and node.returns is not None:
+            return self.annotation(node.returns, frame.module)
+        return result
+
+    # Objects
+
+    def construct(
+        self, ref: ClassRef, args: tuple[Value, ...], keywords: dict[str, Value], node: ast.AST | None, caller: Frame
+    ) -> Value:
+        """An instance of a project class, its `__init__` walked with these arguments."""
+        return self.constructions.construct(ref, args, keywords, node, caller)
+
+    def instance_of(self, ref: ClassRef) -> Value:
+        """An instance of a project class of which only the class is known."""
+        module = self.program.module(ref.module)
+        if module is None:
+            return UNKNOWN
+        return self.constructions.bare(ref, self.module_frame(module))
+
+    def is_enum(self, ref: ClassRef) -> bool:
+        """Whether a class is an enumeration."""
+        return any(isinstance(base, str) and base.rpartition(".")[2].endswith("Enum") for base in self.program.mro(ref))
+
+    def class_value(self, member: ClassAttribute) -> Value:
+        """What a class-level assignment holds."""
+        module = self.program.module(member.owner.module)
+        if module is None or member.value is None:
+            return UNKNOWN
+        return self.evaluate(member.value, self.module_frame(module))
+
+    def assigned_elsewhere(self, owner: Instance, name: str) -> Value | None:
+        """An attribute that `__init__` does not set but some other method does; None if no method assigns it."""
+        key = (owner.ref, name)
+        if key not in self._elsewhere:
+            self._elsewhere[key] = None
+            self._elsewhere[key] = construction.assigned_elsewhere(owner, name, self)
+        return self._elsewhere[key]
+
+
+_NO_ARGUMENTS = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])

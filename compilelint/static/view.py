@@ -1,0 +1,158 @@
+"""What rules are shown of a traced frame: the implementation of `compilelint.rule.View`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+
+from compilelint.rule import RegionKind
+from compilelint.static.shapes import probe_of
+from compilelint.static.tracer.frame import Frame
+from compilelint.static.values import UNKNOWN, Method, Value, options
+
+MAX_TEXT = 60
+"""Source quoted in a message is cut to this many characters."""
+
+Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
+_NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+class ScopeNodes:
+    """The nodes of one function's own body, and what stands around each. Nested functions are left out."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.parent: dict[ast.AST, ast.AST] = {}
+        self.by_type: dict[type[ast.AST], list[ast.AST]] = {}
+        body: list[ast.AST] = [scope.body] if isinstance(scope, ast.Lambda) else list(scope.body)
+        for node in body:
+            self.parent[node] = scope
+        pending = list(reversed(body))
+        while pending:
+            node = pending.pop()
+            self.by_type.setdefault(type(node), []).append(node)
+            if isinstance(node, _NESTED):
+                continue
+            children = list(ast.iter_child_nodes(node))
+            for child in children:
+                self.parent[child] = node
+            pending.extend(reversed(children))
+
+
+class FrameView:
+    """One frame as rules see it. `scope` and `nodes` are shared by all frames of a function."""
+
+    def __init__(self, frame: Frame, region: RegionKind, scope: Scope, nodes: ScopeNodes) -> None:
+        self.frame = frame
+        self.region = region
+        self.scope = scope
+        self.nodes = nodes
+
+    @property
+    def function(self) -> Scope:
+        """See View."""
+        return self.scope
+
+    @property
+    def qualname(self) -> str:
+        """See View."""
+        return self.frame.ref.qualname
+
+    @property
+    def module(self) -> ast.Module:
+        """See View."""
+        return self.frame.module.tree
+
+    @property
+    def entry(self) -> bool:
+        """See View."""
+        return self.frame.caller is None or self.frame.caller.mode != self.frame.mode
+
+    @property
+    def options(self) -> Mapping[str, object]:
+        """See View."""
+        outermost = self.frame
+        while outermost.caller is not None and outermost.caller.mode == "compiled":
+            outermost = outermost.caller
+        return self.frame.tracer.compile_options.get(outermost.ref, {})
+
+    def kind(self, node: ast.expr) -> Value:
+        """See View."""
+        return self.frame.kinds.get(node, UNKNOWN)
+
+    def tested(self, node: ast.expr) -> Value:
+        """What is asked for its truth at `node`: mostly its kind, but the first part of a chained comparison."""
+        return self.frame.tests.get(node, UNKNOWN)
+
+    def callee(self, call: ast.Call) -> str:
+        """See View."""
+        return self.frame.callees.get(call, "?")
+
+    def reached(self, node: ast.expr) -> bool:
+        """See View."""
+        return node in self.frame.kinds
+
+    def parents(self, node: ast.AST) -> Iterator[ast.AST]:
+        """See View."""
+        current = self.nodes.parent.get(node)
+        while current is not None and current is not self.scope:
+            yield current
+            current = self.nodes.parent.get(current)
+
+    def argument(self, call: ast.Call, position: int, name: str) -> ast.expr | None:
+        """See View."""
+        for keyword in call.keywords:
+            if keyword.arg == name:
+                return keyword.value
+        if position < len(call.args) and not any(isinstance(a, ast.Starred) for a in call.args[: position + 1]):
+            return call.args[position]
+        return None
+
+    def text(self, node: ast.AST) -> str:
+        """See View."""
+        segment = ast.get_source_segment("\n".join(self._lines(node)), _moved(node)) if _located(node) else None
+        text = re.sub(r"\s+", " ", segment if segment is not None else ast.unparse(node)).strip()
+        return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
+
+    def _lines(self, node: ast.AST) -> list[str]:
+        return self.frame.module.lines[node.lineno - 1 : node.end_lineno]  # type: ignore[attr-defined]
+
+    def breaks(self, call: ast.Call) -> str | None:
+        """See View."""
+        fact = self.frame.tracer.table.fact(self.callee(call))
+        if fact is None or call not in self.frame.arguments:
+            return None
+        args, keywords = self.frame.arguments[call]
+        probe = probe_of(fact, args, keywords, self._receiver(call))
+        return probe.default if probe is not None else None
+
+    def _receiver(self, call: ast.Call) -> Value | None:
+        """The object a method is called on, where the callee is a method."""
+        if not isinstance(call.func, ast.Attribute):
+            return None
+        for option in options(self.kind(call.func)):
+            if isinstance(option, Method):
+                return option.receiver
+        return None
+
+    def statement(self, node: ast.AST) -> ast.stmt | None:
+        """The innermost statement around `node`, or `node` itself."""
+        if isinstance(node, ast.stmt):
+            return node
+        return next((parent for parent in self.parents(node) if isinstance(parent, ast.stmt)), None)
+
+
+def _located(node: ast.AST) -> bool:
+    return getattr(node, "end_lineno", None) is not None
+
+
+def _moved(node: ast.AST) -> ast.AST:
+    """A stand-in for `node` whose lines count from its own first line."""
+    first, last = node.lineno, node.end_lineno  # type: ignore[attr-defined]
+    return ast.Constant(
+        None,
+        lineno=1,
+        col_offset=node.col_offset,  # type: ignore[attr-defined]
+        end_lineno=last - first + 1,
+        end_col_offset=node.end_col_offset,  # type: ignore[attr-defined]
+    )
