@@ -40,6 +40,15 @@ class Sources:
         """The whole text."""
         return self._given[path] if path in self._given else self._read(path)
 
+    def raw(self, path: str) -> str:
+        """The text as tools outside Python read it: UTF-8 whatever a coding comment says, byte-order mark kept."""
+        if path in self._given:
+            return self._given[path]
+        try:
+            return (self.cwd / path).read_bytes().decode("utf-8", errors="replace")
+        except (OSError, ValueError):
+            return ""
+
     def lines(self, path: str) -> list[str]:
         """All lines; the first is at index 0."""
         return self._split(path)

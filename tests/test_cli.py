@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,10 +28,11 @@ class StaticPass:
     failures: tuple[Failure, ...] = ()
     files: Sequence[Path] = ()
     settings: Settings | None = None
-    given: Mapping[Path, str] | None = None
+    texts: Sequence[str] = ()
 
-    def lint(self, files: Sequence[Path], settings: Settings, given: Mapping[Path, str]) -> StaticPass:
-        self.files, self.settings, self.given = files, settings, given
+    def lint(self, files: Sequence[Path], settings: Settings) -> StaticPass:
+        self.files, self.settings = files, settings
+        self.texts = [file.read_text(encoding="utf-8") for file in files]
         return self
 
 
@@ -206,10 +207,9 @@ def test_stdin(
     static: StaticPass, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO("x = 'é'\n".encode())))
-    static.findings = ()
-    assert main(["-", "--stdin-filename", "pkg/new.py"]) == 0
-    assert static.given == {tmp_path / "pkg/new.py": "x = 'é'\n"}
-    assert list(static.files) == [tmp_path / "pkg/new.py"]
+    assert main(["-", "--stdin-filename", "pkg/new.py"]) == 1
+    assert [file.name for file in static.files] == ["new.py"]
+    assert static.texts == ["x = 'é'\n"]
 
 
 def test_show_files_and_settings(static: StaticPass, capsys: pytest.CaptureFixture[str]) -> None:

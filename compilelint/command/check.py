@@ -85,10 +85,15 @@ def _report(
         from compilelint.command.targets import target_specs
 
         specs = target_specs(options.target, settings)  # before the static pass: a wrong name should not cost its time
-    if found.files:
+    if given:
+        from compilelint.command.stdin import lint_text
+
+        for path, text in given.items():
+            findings, failures = lint_text(_shown(path, sources.cwd), text, settings)
+    elif found.files:
         from compilelint.static import lint
 
-        result = lint(found.files, settings, given=given)
+        result = lint(found.files, settings)
         findings, failures = result.findings, (*failures, *result.failures)
     if specs:
         from compilelint.command.targets import run_specs

@@ -49,7 +49,13 @@ def emit(report: Report, wanted: Iterable[Output], options: argparse.Namespace, 
     """Write the report in every format. Raises ConfigError for a file that cannot be written."""
     for output in wanted:
         colour = output.file is None and wants_colour(options.color)
-        look = Look(sources, colour=colour, statistics=options.statistics, category=options.sarif_category or "")
+        look = Look(
+            sources,
+            colour=colour,
+            statistics=options.statistics,
+            category=options.sarif_category or "",
+            warn=lambda message: print(f"compilelint: {message}", file=sys.stderr),
+        )
         text = render(report, output.format, look)
         if output.file is None:
             write_stdout(text)

@@ -6,6 +6,7 @@ They know compilelint.model only, and are imported only when their format was as
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -22,22 +23,31 @@ _MODULES: dict[Format, tuple[str, str]] = {
     "json": ("json", "whole"),
     "jsonl": ("json", "lines"),
     "sarif": ("sarif", "sarif"),
-    "github": ("github", "annotations"),
+    "github": ("github", "workflow_commands"),
     "gitlab": ("gitlab", "code_quality"),
     "junit": ("junit", "junit"),
     "markdown": ("markdown", "summary"),
 }
 
 
+def _silent(message: str) -> None:
+    """Where nobody listens to a reporter's warnings."""
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How text for people is laid out. `width` None: the terminal's, or 100 columns where there is none."""
+    """What a reporter may know besides the report.
+
+    `width` None: the terminal's, or 100 columns where there is none. `category`: SARIF's automationDetails.id. `warn`
+    takes one line about what a format had to leave out.
+    """
 
     sources: Sources
     colour: bool = False
     width: int | None = None
     statistics: bool = False
     category: str = ""
+    warn: Callable[[str], None] = _silent
 
 
 def render(report: Report, format: Format, look: Look) -> str:

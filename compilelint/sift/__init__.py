@@ -51,7 +51,7 @@ reported only when that ran.
 
 RUNTIME_CARD = RuleCard(
     code="CL000",
-    name="runtime-only",
+    name="runtime-break",
     hazard="graph-break",
     summary="The compiler broke or recompiled here and no rule had said so.",
     help="""\

@@ -161,7 +161,7 @@ def _reach(row: int, lines: Sequence[str], definitions: Sequence[tuple[range, ra
             below += 1
     for header, whole in definitions:
         if below in header:
-            return whole if below != row else range(min(row, whole.start), whole.stop)
+            return whole
     return range(row, below + 1)
 
 

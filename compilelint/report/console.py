@@ -1,0 +1,178 @@
+"""The format for people: source excerpts with the span marked, call paths, the compiler's words, what to write."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import PurePath
+
+from rich.console import Console
+from rich.text import Text
+
+from compilelint.model import Evidence, Finding, Report, Step
+from compilelint.report import Look
+from compilelint.report.excerpt import Excerpt
+from compilelint.report.rank import by_place, level
+from compilelint.report.tally import statistics_lines, summary_line
+from compilelint.report.target_table import target_table
+
+LEVEL_STYLE = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
+BADGE = {
+    "confirmed": ("confirmed", "bold white on red"),
+    "runtime-only": ("runtime only", "bold white on magenta"),
+    "handled": ("handled", "black on green"),
+    "not-reached": ("not reached", "black on white"),
+    "static": ("", ""),
+}
+GUTTER = 6
+
+
+def full(report: Report, look: Look) -> str:
+    """Every finding in the order of the source, then targets, counts and one line that sums up."""
+    out = io.StringIO()
+    console = Console(
+        file=out,
+        force_terminal=look.colour,
+        color_system="auto" if look.colour else None,
+        no_color=not look.colour,
+        width=look.width or _width(),
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+    excerpt = Excerpt(look.sources, console.width - GUTTER - 2, look.colour)
+    own, foreign = _apart(by_place(report.findings))
+    for finding in own:
+        _print_finding(console, finding, excerpt)
+    if foreign:
+        console.rule(Text("in code outside this folder"), style="dim", align="left")
+        console.print()
+    for finding in foreign:
+        _print_finding(console, finding, excerpt)
+    if report.targets:
+        console.print(target_table(report.targets))
+        _print_detail(console, report)
+    if look.statistics:
+        for line in statistics_lines(report.findings):
+            console.print(line)
+        console.print()
+    console.print(summary_line(report), style="bold" if report.findings else "bold green", soft_wrap=True)
+    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().split("\n")[:-1])
+
+
+def _apart(findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
+    """Findings here, and those elsewhere; all are 'here' if the user looks at another folder altogether."""
+    foreign = [finding for finding in findings if PurePath(finding.path).is_absolute()]
+    if len(foreign) == len(findings):
+        return foreign, []
+    return [finding for finding in findings if not PurePath(finding.path).is_absolute()], foreign
+
+
+def _print_finding(console: Console, finding: Finding, excerpt: Excerpt) -> None:
+    style = LEVEL_STYLE[level(finding)]
+    head = Text.assemble(
+        (finding.path, "bold"),
+        (f":{finding.span.line}:{finding.span.column}", "bold"),
+        " ",
+        (finding.rule, style),
+        " ",
+        _with_code(finding.message),
+    )
+    console.print(head, soft_wrap=True)
+    for line in excerpt.lines(finding.span, finding.path, style):
+        console.print(line, no_wrap=True, overflow="crop", crop=False, soft_wrap=True)
+    _note(console, "hazard", Text.assemble(*_hazard(finding)))
+    if finding.region:
+        _note(console, "region", *_path(finding.region))
+    for evidence in finding.evidence:
+        _note(console, evidence.target, *_evidence(evidence, finding))
+    if finding.instead:
+        _note(console, "instead", _with_code(finding.instead))
+    for fix in finding.fixes:
+        tried = {None: "", True: ", verified", False: ", failed verification"}[fix.verified]
+        _note(console, f"fix ({fix.safety}{tried})", _with_code(fix.title))
+    console.print()
+
+
+def _hazard(finding: Finding) -> Iterable[str | tuple[str, str]]:
+    yield finding.hazard
+    if finding.function:
+        yield f" in {finding.function}"
+    text, style = BADGE[finding.verdict]
+    if text:
+        yield "  "
+        yield f"[{text}]", style
+    else:
+        yield f", {finding.confidence}", "dim"
+
+
+def _path(steps: Sequence[Step]) -> list[Text]:
+    """One line per step, outermost first, each a little further in."""
+    lines = []
+    for depth, step in enumerate(steps):
+        arrow = "" if depth == 0 else "  " * (depth - 1) + "└ "
+        note = f"  {step.note}" if step.note else ""
+        place = Text.assemble((arrow, "dim"), step.function, (f"  {step.path}:{step.line}", "dim"), _with_code(note))
+        lines.append(place)
+    return lines
+
+
+def _evidence(evidence: Evidence, finding: Finding) -> list[Text]:
+    said: list[str] = [evidence.channel]
+    if evidence.gb:
+        said.append(evidence.gb)
+    if evidence.hits > 1:
+        said.append(f"{evidence.hits} times")
+    if evidence.cost:
+        said.append(evidence.cost)
+    reason = " ".join(evidence.reason.split())
+    lines = [Text.assemble((" · ".join(said), "bold"), "  ", reason)]
+    if (evidence.path, evidence.line) != (finding.path, finding.span.line):
+        lines.append(Text.assemble(("at    ", "dim"), f"{evidence.path}:{evidence.line} {evidence.function}"))
+    if evidence.guard:
+        lines.append(Text.assemble(("guard ", "dim"), " ".join(evidence.guard.split())))
+    if evidence.hint:
+        lines.append(Text.assemble(("hint  ", "dim"), " ".join(evidence.hint.split())))
+    if len(evidence.stack) > 1:
+        trail = " → ".join(f"{step.function} {PurePath(step.path).name}:{step.line}" for step in evidence.stack)
+        lines.append(Text.assemble(("stack ", "dim"), trail))
+    return lines
+
+
+def _note(console: Console, label: str, *lines: Text) -> None:
+    """`= label: text`, with what follows the first line aligned under the text."""
+    head = f"{'':{GUTTER - 2}}= {label}: "
+    room = max(console.width - len(head), 24)
+    rows = [row for line in lines for row in line.wrap(console, room)]
+    for number, row in enumerate(rows):
+        prefix = Text(head, "bold blue") if number == 0 else Text(" " * len(head))
+        row.rstrip()
+        console.print(prefix + row, no_wrap=True, overflow="ignore", crop=False)
+
+
+def _print_detail(console: Console, report: Report) -> None:
+    """What the table has no room for: why a target did not finish, where fullgraph raised."""
+    for run in report.targets:
+        if run.status != "ok":
+            _note(console, f"{run.name} {run.status}", Text(" ".join(run.detail.split()) or "no detail"))
+        if run.fullgraph and not run.fullgraph.passes:
+            place = f" at {run.fullgraph.path}:{run.fullgraph.line}" if run.fullgraph.path else ""
+            gb = f"{run.fullgraph.gb} " if run.fullgraph.gb else ""
+            _note(console, f"{run.name} fullgraph=True", Text(f"{gb}{' '.join(run.fullgraph.reason.split())}{place}"))
+    console.print()
+
+
+def _with_code(text: str) -> Text:
+    """Text with what stands in backticks set apart."""
+    styled = Text(text)
+    styled.highlight_regex(r"`[^`]+`", "cyan")
+    return styled
+
+
+def _width() -> int:
+    try:
+        return max(os.get_terminal_size().columns, 40)
+    except OSError:
+        return 100
