@@ -1,0 +1,198 @@
+"""Python's random numbers split the graph, or the branch on them does.
+
+## What it does
+Finds calls to module `random`, to `secrets`, `uuid` and `os.urandom` in code that Dynamo traces, and decisions taken
+on the two or three functions of `random` that do compile.
+
+## Why it costs
+`random.random`, `choice`, `sample`, `shuffle`, `gauss` and the rest are calls that Dynamo does not make (GB0007): the
+graph ends there. `random.uniform`, `randint` and `randrange` are different: Dynamo draws before the graph starts and
+hands the number in as an input. As a value that costs nothing. But the number is then data, so `if random.uniform(0,
+1) < p:` is a data-dependent branch (GB0170), and so is a size, an index, a `range` or an `int()` made from it
+(GB0033, GB0124, GB0178). This is the usual layer-drop, and drawing with `random` instead of `torch.rand` does not
+repair it.
+
+## Write instead
+Draw outside the compiled code and pass the decision in, or keep the draw on the device and multiply by it:
+
+    keep = (torch.rand((), device=x.device) >= self.drop).to(x.dtype)
+    x = x + keep * self.layer(x)
+
+## Limits
+An own `random.Random` object draws `random`, `randint` and `uniform` without a break; only its other methods are
+reported. Branches are found where the draw stands in the test or in a variable that this function sets once. Measured
+on torch 2.13.
+
+## References
+torch.compile documentation: "Common Graph Breaks", "Data-dependent control flow". GB0007, GB0033, GB0124, GB0170,
+GB0178.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.questions import assigned_once
+
+HAZARD = "graph-break"
+DRAWN_BEFORE = frozenset({"random.uniform", "random.randint", "random.randrange"})
+OWN_GENERATOR = frozenset(
+    {"random.Random.random", "random.Random.randint", "random.Random.uniform", "random.Random.randrange"}
+)
+COMPILES = DRAWN_BEFORE | OWN_GENERATOR | {"random.Random", "random.SystemRandom"}
+MODULES = ("random.", "secrets.", "uuid.uuid")
+WATCH = Watch(nodes=(ast.Call,), tests=True)
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per call that breaks, and per test that reads a number drawn beforehand."""
+    if not isinstance(node, ast.expr):
+        return
+    if isinstance(node, ast.Call):
+        callee = view.callee(node)
+        if (callee.startswith(MODULES) and callee not in COMPILES) or callee == "os.urandom":
+            yield Hit(
+                node,
+                f"`{view.text(node)}` draws on the host, which Dynamo does not trace: the graph splits here",
+                "draw outside the compiled code and pass the result in, or draw with torch on the tensor's device",
+            )
+            return
+    draw = number_decided_on(node, view)
+    if draw is not None:
+        yield Hit(
+            node,
+            f"`{view.text(draw)}` reaches the graph as data, so deciding on `{view.text(node)}` splits the graph here",
+            "draw and decide outside the compiled code, or multiply by a 0/1 tensor drawn with torch",
+        )
+
+
+def number_decided_on(node: ast.expr, view: View) -> ast.Call | None:
+    """The draw whose number Python has to know at `node`: a test, or a count or index made from it."""
+    if isinstance(node, ast.Call):
+        if view.callee(node) in ("builtins.range", "builtins.int", "builtins.round") and node.args:
+            return draw_in(node.args[-1], view)
+        return None if view.callee(node) not in DRAWN_BEFORE or not is_index(node, view) else node
+    return draw_in(node, view)
+
+
+def draw_in(node: ast.expr, view: View) -> ast.Call | None:
+    """The call that drew the number `node` compares or is."""
+    for part in (node, *(ast.iter_child_nodes(node) if isinstance(node, (ast.Compare, ast.BinOp)) else ())):
+        value = assigned_once(view.function, part.id) if isinstance(part, ast.Name) else part
+        if isinstance(value, ast.Call) and view.callee(value) in DRAWN_BEFORE:
+            return value
+    return None
+
+
+def is_index(node: ast.Call, view: View) -> bool:
+    """Whether the call is the index or a bound of a subscript."""
+    parent = next(iter(view.parents(node)), None)
+    return isinstance(parent, ast.Slice) or (isinstance(parent, ast.Subscript) and parent.slice is node)
+
+
+BAD = (
+    Example(
+        code="""\
+import random
+
+import torch
+from torch import nn
+
+
+class Augment(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.scales = [0.5, 1.0, 2.0]
+
+    def forward(self, x):
+        h = self.fc(x)
+        return h * random.choice(self.scales)  # ~
+""",
+        run="(Augment(), [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import random
+
+import torch
+from torch import nn
+
+
+class Encoder(nn.Module):
+    def __init__(self, drop=0.1):
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        self.second = nn.Linear(4, 4)
+        self.drop = drop
+
+    def forward(self, x):
+        x = self.first(x)
+        if self.training and random.uniform(0, 1) < self.drop:  # ~
+            return x
+        return self.second(x)
+""",
+        run="(Encoder(), [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import random
+
+import torch
+
+
+def crop(x, width=2):
+    start = random.randint(0, 2)
+    if start == 0:  # ~
+        return x[:, :width]
+    return x[:, -width:] * 2
+
+
+def pick(x):
+    return (x + 1)[random.randrange(2)]  # ~
+
+
+def both(x):
+    return crop(x) + pick(x)[:2]
+""",
+        run="(both, [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import random
+
+import torch
+from torch import nn
+
+random.seed(0)
+
+
+class Jitter(nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+        self.offset = random.random()
+        self.fc = nn.Linear(width, width)
+
+    def forward(self, x, flip: bool = False):
+        gain = random.uniform(0.9, 1.1)
+        shift = random.randint(0, 3)
+        if flip:
+            x = x.flip(-1)
+        return self.fc(x) * gain + shift + self.offset
+""",
+        run="(Jitter(), [(torch.ones(2, 4),)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+)

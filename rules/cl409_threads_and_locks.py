@@ -1,0 +1,141 @@
+"""Locks, threads, queues and context variables are not traced.
+
+## What it does
+Finds locks that are entered or acquired, threads, executors, processes, queues, events, context variables and event
+loops in code that Dynamo traces.
+
+## Why it costs
+These belong to the interpreter, not to a graph. `with lock:` can't be entered by Dynamo (GB0142), which gives up the
+whole function, so a lock around "install the hooks once" costs a model its first frame. `Lock()`, `Thread(...)` and
+`get_ident()` are C calls (GB0007), `acquire` and `ContextVar.get` are methods it does not know (GB0156).
+
+## Write instead
+Take the lock in the function that calls the compiled one, do one-time installation in `__init__`, pass what a context
+variable holds as an argument.
+
+## Limits
+`threading.local` attributes and `Event.is_set` compile and stay silent. Measured on torch 2.13.
+
+## References
+torch.compile documentation: "Common Graph Breaks". GB0007, GB0142, GB0156.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.values import ExternalInstance, options
+
+HAZARD = "graph-break"
+LOCKS = frozenset(f"threading.{name}" for name in ("Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore"))
+MODULES = ("threading.", "multiprocessing.", "torch.multiprocessing.", "concurrent.futures.", "queue.", "asyncio.")
+METHODS = ("_thread.", "contextvars.ContextVar.", "contextvars.copy_context", "filelock.")
+COMPILES = frozenset({"threading.local", "threading.Event.is_set", "queue.Queue.empty", "asyncio.iscoroutinefunction"})
+WATCH = Watch(nodes=(ast.Call, ast.With))
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per call into threading and its kin, and per lock in a `with`."""
+    if isinstance(node, ast.Call):
+        callee = view.callee(node)
+        if callee.startswith((*MODULES, *METHODS)) and callee not in COMPILES:
+            yield Hit(
+                node,
+                f"`{view.text(node)}` belongs to the interpreter's threads, which Dynamo does not trace: "
+                "the graph splits here",
+                "do this outside the compiled code, and pass in what it yields",
+            )
+    elif isinstance(node, ast.With):
+        for item in node.items:
+            if is_lock(item.context_expr, view):
+                yield Hit(
+                    item.context_expr,
+                    f"Dynamo can't enter the lock `{view.text(item.context_expr)}`, so this whole function runs eager",
+                    "take the lock in the function that calls the compiled one, or do the one-time work in `__init__`",
+                    hazard="frame-skip",
+                )
+
+
+def is_lock(node: ast.expr, view: View) -> bool:
+    """Whether the value of `node` is a lock that was made elsewhere; one made here is reported as a call."""
+    if isinstance(node, ast.Call):
+        return False
+    kinds = options(view.kind(node))
+    return all(isinstance(kind, ExternalInstance) and kind.name in LOCKS for kind in kinds)
+
+
+BAD = (
+    Example(
+        code="""\
+import threading
+
+import torch
+from torch import nn
+
+install_lock = threading.Lock()
+
+
+class Recorder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.kept = None
+
+    def forward(self, x):
+        h = self.fc(x)
+        with install_lock:  # ~
+            y = torch.relu(h)
+        return y
+""",
+        run="(Recorder(), [(torch.ones(2, 4),)])",
+        default="skip",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+from contextvars import ContextVar
+
+import torch
+
+scale = ContextVar("scale", default=2.0)
+
+
+def rescale(x):
+    return torch.tanh(x) * scale.get()  # ~
+""",
+        run="(rescale, [(torch.ones(4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import threading
+
+import torch
+from torch import nn
+
+
+class Recorder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lock = threading.Lock()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.relu(self.fc(x))
+
+
+def locked_step(model, x):
+    with model.lock:
+        return torch.compile(model)(x)
+""",
+        run="(Recorder(), [(torch.ones(2, 4),)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+)

@@ -1,0 +1,124 @@
+"""Collecting garbage or asking about memory, devices and threads splits the graph.
+
+## What it does
+Finds `gc` calls, memory statistics (`torch.cuda.memory_allocated` and its kin), `torch.cuda.device_count`, thread
+counts, and `Tensor.is_pinned`/`storage_offset`/`storage` in code that Dynamo traces.
+
+## Why it costs
+The answers are Python numbers about the process, and an operator that gives no tensor can't stand in a graph
+(GB0208); `gc` and `set_num_threads` are C functions that Dynamo does not call (GB0007). What a memory counter shows
+between two halves of a split function is not what the compiled function would use either.
+
+## Write instead
+Ask before or after the compiled call, or once in `__init__`; for a memory profile use
+`torch.cuda.memory._record_memory_history`.
+
+## Limits
+`torch.cuda.is_available()`, `torch.cuda.empty_cache()`, `reset_peak_memory_stats`, `element_size`, `nbytes`,
+`data_ptr()` and reading or setting `torch.backends` flags compile. Measured on torch 2.13, on a build without CUDA.
+
+## References
+torch.compile documentation: "Common Graph Breaks". GB0007, GB0208.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+
+HAZARD = "graph-break"
+MEMORY = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "memory_stats")
+DEVICE = ("device_count", "mem_get_info", "utilization", "get_device_name")
+QUERIES = frozenset(
+    [f"torch.{kind}.{name}" for kind in ("cuda", "xpu", "mps", "accelerator") for name in MEMORY + DEVICE]
+    + [f"torch.{name}" for name in ("get_num_threads", "set_num_threads", "get_num_interop_threads")]
+    + [f"torch.Tensor.{name}" for name in ("is_pinned", "storage_offset", "storage", "share_memory_")]
+    + [f"gc.{name}" for name in ("collect", "disable", "enable", "freeze", "isenabled", "get_objects", "get_referrers")]
+    + ["psutil.Process", "psutil.virtual_memory", "resource.getrusage", "tracemalloc.get_traced_memory"]
+)
+WATCH = Watch(nodes=(ast.Call,), names=frozenset(name.rpartition(".")[2] for name in QUERIES))
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per question about the process."""
+    if not isinstance(node, ast.Call) or view.callee(node) not in QUERIES:
+        return
+    yield Hit(
+        node,
+        f"`{view.text(node)}` is about the process, not about tensors: Dynamo can't put it in a graph and splits here",
+        "call it before or after the compiled code, and pass in what the code needs of it",
+    )
+
+
+BAD = (
+    Example(
+        code="""\
+import gc
+
+import torch
+from torch import nn
+
+
+class Frugal(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(4, 16)
+        self.down = nn.Linear(16, 4)
+
+    def forward(self, x):
+        h = torch.relu(self.up(x))
+        used = torch.cuda.memory_allocated()  # ~
+        y = self.down(h)
+        gc.collect()  # ~
+        return y, used
+""",
+        run="(Frugal(), [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import torch
+
+
+def to_pinned(x):
+    y = x + 1
+    if y.is_pinned():  # ~
+        return y
+    return y * 2
+""",
+        run="(to_pinned, [(torch.ones(4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import gc
+
+import torch
+from torch import nn
+
+
+class Frugal(nn.Module):
+    def __init__(self):
+        super().__init__()
+        gc.collect()
+        self.workers = torch.get_num_threads()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        if torch.cuda.is_available():
+            x = x + 1
+        size = x.element_size() * x.numel()
+        return self.fc(x) / (size * self.workers)
+""",
+        run="(Frugal(), [(torch.ones(2, 4),)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+)

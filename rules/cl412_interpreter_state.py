@@ -1,0 +1,137 @@
+"""Asking the interpreter about frames, modules or processes splits the graph.
+
+## What it does
+Finds looks at the call stack (`sys._getframe`, `inspect.stack`, `inspect.currentframe`, `traceback.print_stack`), at
+names (`globals()`, `dir()`), imports and code by name (`importlib.import_module`, `__import__`, `exec`, `compile`),
+processes (`os.getpid`, `os.cpu_count`, `subprocess`), and `breakpoint()` in code that Dynamo traces.
+
+## Why it costs
+While Dynamo traces, the function is not running: there is no frame to look at and no process to ask. The calls are C
+code (GB0007) or builtins it has no answer for (GB0059), and the graph ends there. Code that adapts to its caller's
+name also sees other frames when compiled.
+
+## Write instead
+Look these things up once, in `__init__` or at import, and keep the result.
+
+## Limits
+`inspect.signature`, `inspect.isclass`, `vars`, `locals`, `traceback.format_exc`, `importlib.util.find_spec`,
+`sys.platform`, an `import` statement and `eval` of a constant compile. Measured on torch 2.13.
+
+## References
+torch.compile documentation: "Common Graph Breaks". GB0007, GB0059.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+
+HAZARD = "graph-break"
+QUESTIONS = {
+    "sys": ("_getframe", "getsizeof", "getrefcount", "settrace", "setprofile"),
+    "inspect": ("stack", "currentframe", "getsource", "getframeinfo", "getouterframes", "trace"),
+    "traceback": ("print_stack", "format_stack", "extract_stack", "print_exc"),
+    "builtins": ("globals", "dir", "exec", "compile", "__import__", "breakpoint", "memoryview", "bytearray"),
+    "importlib": ("import_module", "reload"),
+    "os": ("getpid", "getppid", "cpu_count", "system", "kill", "popen"),
+    "socket": ("gethostname", "socket"),
+    "signal": ("signal", "getsignal", "alarm"),
+    "atexit": ("register",),
+    "pdb": ("set_trace",),
+    "typing": ("get_type_hints",),
+}
+WATCH = Watch(nodes=(ast.Call,))
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per question to the interpreter."""
+    if not isinstance(node, ast.Call):
+        return
+    owner, _, name = view.callee(node).rpartition(".")
+    if name in QUESTIONS.get(owner, ()) or owner == "subprocess":
+        yield Hit(
+            node,
+            f"`{view.text(node)}` asks the interpreter, which Dynamo does not trace: the graph splits here",
+            "look it up once in `__init__` or at import, and keep the result",
+        )
+
+
+BAD = (
+    Example(
+        code="""\
+import inspect
+import sys
+
+import torch
+from torch import nn
+
+
+class Traced(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        h = self.fc(x)
+        caller = sys._getframe(0).f_code.co_name  # ~
+        frame = inspect.currentframe()  # ~
+        return h * len(caller)
+""",
+        run="(Traced(), [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import importlib
+
+import torch
+
+
+def activation(x, name="torch.nn.functional"):
+    y = x + 1
+    functional = importlib.import_module(name)  # ~
+    return functional.relu(y)
+""",
+        run="(activation, [(torch.ones(4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import importlib.util
+import inspect
+import sys
+
+import torch
+from torch import nn
+
+
+def scaled(x, factor=2.0):
+    return x * factor
+
+
+class Traced(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.depth = len(inspect.stack())
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        import math
+
+        takes = len(inspect.signature(scaled).parameters)
+        if sys.platform == "nowhere" or importlib.util.find_spec("json") is None:
+            x = x + 1
+        return scaled(self.fc(x), math.sqrt(takes))
+""",
+        run="(Traced(), [(torch.ones(2, 4),)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+)

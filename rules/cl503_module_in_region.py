@@ -1,0 +1,182 @@
+"""Making a layer or a parameter inside compiled code splits the graph.
+
+## What it does
+Finds modules of `torch.nn` that have parameters, `nn.Parameter`s and `nn.Buffer` attributes that are made in code
+that Dynamo traces, also in the `__init__` of an own module that is built there.
+
+## Why it costs
+Dynamo does not make parameters inside a graph (GB0264): it ends the graph, lets Python build the module and goes on.
+In an `__init__` the half-built module then stops the rest as well (GB0119). The layer is new on each call, so it
+never learns.
+
+## Write instead
+Build it in the `__init__` of the compiled module. For a fixed operation use the function: `F.layer_norm(x, (n,))`
+instead of `nn.LayerNorm(n)(x)`. A plain tensor does where no optimizer needs to see it.
+
+## Limits
+Modules without parameters compile (`nn.ReLU()(x)`, `nn.CrossEntropyLoss(weight=w)(...)`, `nn.LayerNorm(n,
+elementwise_affine=False)`), own modules of such modules too, and so does `nn.Parameter(x)` of a tensor that came in
+from outside: none is reported. Measured on torch 2.13.
+
+## References
+torch.compile documentation: "Common Graph Breaks". GB0116, GB0119, GB0264 (since 2.9).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.questions import made_here
+
+HAZARD = "graph-break"
+DIMENSIONS = ("1d", "2d", "3d")
+ALWAYS = frozenset(
+    [f"{lazy}{kind}{d}" for lazy in ("", "Lazy") for kind in ("Conv", "ConvTranspose") for d in DIMENSIONS]
+    + ["Linear", "LazyLinear", "Bilinear", "Embedding", "EmbeddingBag", "PReLU", "MultiheadAttention"]
+    + ["Transformer", "TransformerEncoderLayer", "TransformerDecoderLayer", "LSTM", "GRU", "RNN"]
+    + ["LSTMCell", "GRUCell", "RNNCell", "AdaptiveLogSoftmaxWithLoss"]
+)
+UNLESS_FALSE = {
+    "LayerNorm": "elementwise_affine",
+    "RMSNorm": "elementwise_affine",
+    "GroupNorm": "affine",
+    "SyncBatchNorm": "affine",
+    **{f"BatchNorm{d}": "affine" for d in DIMENSIONS},
+}
+"""Modules that have parameters unless this argument switches them off."""
+PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
+WATCH = Watch(nodes=(ast.Call,))
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per parameter, or module with parameters, that is made."""
+    if not isinstance(node, ast.Call):
+        return
+    callee = view.callee(node)
+    if has_parameters(node, callee, view) or makes_parameter(node, callee, view):
+        yield Hit(
+            node,
+            f"`{view.text(node)}` makes parameters, which Dynamo does not trace in compiled code: it splits the graph",
+            "make it in the `__init__` of the compiled module, or use the function of `torch.nn.functional`",
+        )
+
+
+def has_parameters(node: ast.Call, callee: str, view: View) -> bool:
+    """Whether the call builds a module of torch.nn that has parameters."""
+    package, _, name = callee.rpartition(".")
+    if not (package == "torch.nn" or package.startswith("torch.nn.modules")):
+        return False
+    switch = view.argument(node, 99, UNLESS_FALSE[name]) if name in UNLESS_FALSE else None
+    off = switch is not None and not (isinstance(switch, ast.Constant) and switch.value is True)
+    return name in ALWAYS or (name in UNLESS_FALSE and not off)
+
+
+def makes_parameter(node: ast.Call, callee: str, view: View) -> bool:
+    """Whether the call makes a parameter of a tensor that was computed here, or a buffer that becomes an attribute."""
+    data = view.argument(node, 0, "data")
+    if callee in PARAMETERS:
+        return data is not None and made_here(view.function, data)
+    parent = next(iter(view.parents(node)), None)
+    return (
+        callee == "torch.nn.Buffer"
+        and isinstance(parent, ast.Assign)
+        and any(isinstance(target, ast.Attribute) for target in parent.targets)
+    )
+
+
+BAD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Head(nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+        self.fc = nn.Linear(width, width)
+
+    def forward(self, x):
+        h = self.fc(x)
+        norm = nn.LayerNorm(h.shape[-1])  # ~
+        return norm(h)
+""",
+        run="(Head(), [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+def with_bias(x):
+    bias = nn.Parameter(torch.zeros(x.shape[-1]), requires_grad=False)  # ~
+    return torch.tanh(x) + bias
+""",
+        run="(with_bias, [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Weighting(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))  # ~
+
+    def forward(self, x):
+        return x * self.weight
+
+
+def weighted(x):
+    y = x + 1
+    return Weighting(4)(y)
+""",
+        run="(weighted, [(torch.ones(2, 4),)])",
+        default="skip",
+        fullgraph="break",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Scale(nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+        self.act = nn.ReLU()
+
+    def forward(self, x):
+        return self.act(x) * self.factor
+
+
+class Head(nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+        self.fc = nn.Linear(width, width)
+
+    def forward(self, x, target):
+        h = Scale(2.0)(nn.Dropout(0.0)(self.fc(x)))
+        h = nn.LayerNorm(4, elementwise_affine=False)(h)
+        h = nn.Sequential(nn.GELU(), nn.Tanh())(h)
+        loss = nn.CrossEntropyLoss(weight=torch.ones(4))
+        return loss(h, target) + nn.Parameter(x).sum()
+""",
+        run="(Head(), [(torch.ones(2, 4), torch.tensor([0, 1]))])",
+        default="clean",
+        fullgraph="clean",
+    ),
+)

@@ -1,0 +1,142 @@
+"""Dynamo does not look into nn.LSTM, nn.GRU and nn.RNN.
+
+## What it does
+Finds uses of a recurrent module in code that Dynamo traces: calling it, but also reading one of its attributes.
+
+## Why it costs
+Dynamo refuses the object itself (GB0014), so even `self.lstm.num_layers` breaks, and what is left of the function
+after the break needs the module again and is refused as well: mostly the whole function runs eager.
+
+## Write instead
+`torch._dynamo.config.allow_rnn = True` lets Dynamo trace it (the loop over time is then one operator call). Or
+compile the modules around it one by one and leave the recurrent one eager. `nn.LSTMCell`, `nn.GRUCell` and
+`nn.RNNCell` compile.
+
+## Limits
+An own class that derives from one of the three is known only if its base says so by name. A module that is stored but
+not used on the path costs nothing. Measured on torch 2.13.
+
+## References
+torch.compile documentation: "Common Graph Breaks"; configuration option `allow_rnn`. GB0014.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.questions import called_by
+from compilelint.static.values import ExternalInstance, Instance, Value, options
+
+HAZARD = "graph-break"
+RECURRENT = ("LSTM", "GRU", "RNN", "RNNBase")
+WATCH = Watch(nodes=(ast.Name, ast.Attribute, ast.Subscript))
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per statement that touches a recurrent module, at the first touch."""
+    if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) or not isinstance(node.ctx, ast.Load):
+        return
+    kinds = options(view.kind(node))
+    if not any(map(is_recurrent, kinds)) or not is_first(node, view):
+        return
+    yield Hit(
+        called_by(node, view.parents(node)) or node,
+        f"`{view.text(node)}` is a recurrent module, which Dynamo refuses: the graph splits here",
+        "set `torch._dynamo.config.allow_rnn = True`, or compile the modules around it and leave this one eager",
+        "certain" if all(map(is_recurrent, kinds)) else "likely",
+    )
+
+
+def is_recurrent(kind: Value) -> bool:
+    """Whether `kind` is an instance of one of the three, or of an own class that names one as its base."""
+    if isinstance(kind, ExternalInstance):
+        return kind.name.startswith("torch.nn.") and kind.name.rpartition(".")[2] in RECURRENT
+    if isinstance(kind, Instance):
+        return any(
+            ast.unparse(base).removeprefix("torch.") in (f"nn.{n}" for n in RECURRENT) for base in kind.ref.node.bases
+        )
+    return False
+
+
+def is_first(node: ast.expr, view: View) -> bool:
+    """Whether no earlier expression of the same statement touches a recurrent module."""
+    statement = next((parent for parent in view.parents(node) if isinstance(parent, ast.stmt)), None)
+    if statement is None:
+        return True
+    before = (
+        other
+        for other in ast.walk(statement)
+        if isinstance(other, type(node)) and (other.lineno, other.col_offset) < (node.lineno, node.col_offset)
+    )
+    return not any(ast.dump(other) == ast.dump(node) for other in before)
+
+
+BAD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Linear(4, 8)
+        self.lstm = nn.LSTM(8, 8, batch_first=True)
+
+    def forward(self, x):
+        h = torch.relu(self.embed(x))
+        out, _ = self.lstm(h)  # ~
+        return out
+""",
+        run="(Tagger(), [(torch.ones(1, 2, 4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Pooler(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.GRU(4, 4)
+
+    def start(self, x):
+        return x.new_zeros(self.rnn.num_layers, x.shape[0], 4)  # ~
+
+    def forward(self, x):
+        return torch.tanh(x) + self.start(x).sum(0)
+""",
+        run="(Pooler(), [(torch.ones(2, 4),)])",
+        default="skip",
+        fullgraph="break",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Stepper(nn.Module):
+    def __init__(self, recurrent=False):
+        super().__init__()
+        self.cell = nn.LSTMCell(4, 4)
+        self.lstm = nn.LSTM(4, 4)
+
+    def forward(self, x):
+        h, c = self.cell(x)
+        return h + c
+""",
+        run="(Stepper(), [(torch.ones(2, 4),)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+)

@@ -1,0 +1,132 @@
+"""Asking autograd for gradients inside compiled code splits the graph.
+
+## What it does
+Finds `torch.autograd.grad`, the functions of `torch.autograd.functional`, anomaly detection, hooks on saved tensors
+and reads of `grad_fn` in code that Dynamo traces.
+
+## Why it costs
+By default Dynamo does not trace `torch.autograd.grad` (GB9186, with the flag below it does) and can't represent the
+recorded graph: reading `y.grad_fn` of a tensor with one gives up the whole function (GB0104). `jacobian` and `vjp` of
+`torch.autograd.functional` fail while compiling. `with torch.autograd.detect_anomaly():`, `saved_tensors_hooks` and
+`save_on_cpu` can't be entered (GB0142).
+
+## Write instead
+`torch.func.grad`, `torch.func.vjp` and `torch.func.jacrev` compile:
+
+    forces = -torch.func.grad(lambda p: energy(p).sum())(positions)
+
+Or set `torch._dynamo.config.trace_autograd_ops = True` (torch 2.11 on) for `torch.autograd.grad`. Recompute instead
+of offloading: `torch.utils.checkpoint` compiles.
+
+## Limits
+`x.requires_grad`, `x.is_leaf`, `parameter.grad` and `grad_fn` of a tensor without a history are read without a break.
+Only reads of `grad_fn` on results of a known module are reported. Measured on torch 2.13.
+
+## References
+torch.compile documentation: "Common Graph Breaks"; torch.func documentation. GB0104, GB0142, GB8985, GB9186.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+
+HAZARD = "graph-break"
+FUNCTIONAL = ("jacobian", "hessian", "vjp", "jvp", "vhp", "hvp")
+CALLS = frozenset({"torch.autograd.grad", *(f"torch.autograd.functional.{name}" for name in FUNCTIONAL)})
+CONTEXTS = frozenset(
+    {
+        "torch.autograd.detect_anomaly",
+        "torch.autograd.set_detect_anomaly",
+        "torch.autograd.graph.saved_tensors_hooks",
+        "torch.autograd.graph.save_on_cpu",
+    }
+)
+WATCH = Watch(nodes=(ast.Call,), names=frozenset(name.rpartition(".")[2] for name in CALLS | CONTEXTS))
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per call into autograd."""
+    if not isinstance(node, ast.Call):
+        return
+    callee = view.callee(node)
+    if callee in CALLS:
+        yield Hit(
+            node,
+            f"`{view.text(node)}` asks autograd for gradients, which Dynamo does not trace: the graph splits here",
+            "use `torch.func.grad` or `torch.func.vjp`, or set `torch._dynamo.config.trace_autograd_ops = True` (2.11 on)",
+        )
+    elif callee in CONTEXTS:
+        yield Hit(
+            node,
+            f"Dynamo can't enter `{view.text(node)}`: this whole function runs eager",
+            "enter it around the compiled call; to save memory use `torch.utils.checkpoint`, which compiles",
+            hazard="frame-skip",
+        )
+
+
+BAD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Potential(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 1)
+
+    def forward(self, positions):
+        energy = torch.tanh(self.fc(positions)).sum()
+        return torch.autograd.grad(energy, self.fc.weight)[0]  # ~
+""",
+        run="(Potential(), [(torch.ones(2, 3),)])",
+        default="break",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+layer = nn.Linear(4, 4)
+
+
+def offloaded(x):
+    with torch.autograd.graph.save_on_cpu():  # ~
+        return layer(x)
+""",
+        run="(offloaded, [(torch.ones(2, 4),)])",
+        default="skip",
+        fullgraph="break",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Potential(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 1)
+
+    def energy(self, positions):
+        return torch.tanh(self.fc(positions)).sum()
+
+    def forward(self, positions):
+        if positions.requires_grad:
+            positions = positions.detach()
+        return -torch.func.grad(self.energy)(positions)
+""",
+        run="(Potential(), [(torch.ones(2, 3),)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+)

@@ -1,0 +1,145 @@
+"""Replacing or resizing what a tensor is stored in splits the graph.
+
+## What it does
+Finds `y.data = ...` on a tensor computed here, `resize_`, `resize_as_`, `set_(storage)`, `apply_` and `map_`, and
+methods of a tensor's storage in code that Dynamo traces.
+
+## Why it costs
+A graph knows values, not memory. Dynamo accepts a new `.data` only for tensors that existed before the region
+(GB0056), does not trace changes of size (GB0126, GB0127) or functions applied to elements in Python (GB0055), and has
+no operator for a storage (GB0156).
+
+## Write instead
+`y.copy_(value)` or simply `y = value`; `y = y.reshape(...)` or a tensor of the right size instead of `resize_`;
+`torch.where` or operators instead of `apply_`.
+
+## Limits
+Reading `.data`, changing it in place (`weight.data.mul_(0.9)`, `weight.data[0] = 0`), assigning the `.data` of a
+parameter or an input, `y.set_(other)` and `data_ptr()` as a value compile. Measured on torch 2.13.
+
+## References
+torch.compile documentation: "Common Graph Breaks". GB0055, GB0056, GB0126, GB0127, GB0128, GB0156.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.questions import made_here
+from compilelint.static.values import tensor_certainty
+
+HAZARD = "graph-break"
+CALLS = frozenset(f"torch.Tensor.{name}" for name in ("resize_", "resize_as_", "apply_", "map_"))
+STORAGES = ("untyped_storage", "storage", "_typed_storage")
+WATCH = Watch(nodes=(ast.Call, ast.Assign, ast.AugAssign))
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per change of what a tensor is stored in."""
+    if isinstance(node, (ast.Assign, ast.AugAssign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        for target in targets:
+            if isinstance(target, ast.Attribute) and target.attr == "data":
+                yield from replaced(node, target, view)
+    elif isinstance(node, ast.Call) and (view.callee(node) in CALLS or takes_storage(node, view)):
+        yield Hit(
+            node,
+            f"`{view.text(node)}` works on the memory of a tensor, which Dynamo does not trace: the graph splits here",
+            "make a tensor of the right size and values with operators, or use `copy_`",
+        )
+
+
+def replaced(node: ast.stmt, target: ast.Attribute, view: View) -> Iterator[Hit]:
+    """`y.data = ...`, where `y` was computed in this function."""
+    certainty = tensor_certainty(view.kind(target.value))
+    if certainty and made_here(view.function, target.value):
+        name = view.text(target.value)
+        yield Hit(
+            node,
+            f"`{name}` was computed in compiled code, so its `.data` can't be replaced: Dynamo splits the graph here",
+            f"write `{name}.copy_(...)`, or bind the name anew: `{name} = ...`",
+            certainty,
+        )
+
+
+def takes_storage(node: ast.Call, view: View) -> bool:
+    """Whether the call is a method of a tensor's storage, `x.untyped_storage().nbytes()`, or puts one into a tensor."""
+    if not isinstance(node.func, ast.Attribute):
+        return False
+    inner = [node.func.value] if node.func.attr != "set_" else node.args[:1]
+    # Resizing a storage, unlike asking it something, is traced.
+    return node.func.attr != "resize_" and any(
+        isinstance(part, ast.Call)
+        and isinstance(part.func, ast.Attribute)
+        and part.func.attr in STORAGES
+        and tensor_certainty(view.kind(part.func.value)) == "certain"
+        for part in inner
+    )
+
+
+BAD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Clamped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        h = self.fc(x)
+        kept = h.clone()
+        kept.data = torch.zeros(2, 4)  # ~
+        return h + kept
+""",
+        run="(Clamped(), [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import torch
+
+
+def halves(x):
+    y = x + 1
+    y.resize_(2, 2)  # ~
+    bytes_used = x.untyped_storage().nbytes()  # ~
+    return y * bytes_used
+""",
+        run="(halves, [(torch.ones(8),)])",
+        default="break",
+        fullgraph="break",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Ema(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.fc.weight.data = torch.eye(4)
+
+    def forward(self, x):
+        self.fc.weight.data.mul_(1.0)
+        self.fc.bias.data[0] = 0
+        y = x.clone()
+        y.copy_(x.data * 2)
+        return self.fc(y).reshape(-1)
+""",
+        run="(Ema(), [(torch.ones(2, 4),)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+)
