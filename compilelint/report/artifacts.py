@@ -14,7 +14,7 @@ from compilelint.source import Sources
 SOURCE_ROOT = "%SRCROOT%"
 PACKAGES = "PACKAGES"
 INSTALLED = re.compile(
-    r"(?:[A-Za-z]:)?[/\\](?:[^\s'\"/\\]+[/\\])*?(?:site-packages|dist-packages|lib[/\\]python3\.\d+)[/\\]"
+    r"(?:[A-Za-z]:)?[/\\](?:[^\s'\"/\\]+[/\\])*(?:site-packages|dist-packages|lib[/\\]python3\.\d+)[/\\]"
 )
 
 

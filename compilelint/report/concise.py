@@ -5,13 +5,17 @@ from __future__ import annotations
 from compilelint.model import Finding, Report
 from compilelint.report import Look
 from compilelint.report.rank import by_place
-from compilelint.report.tally import statistics_lines, summary_line
+from compilelint.report.tally import one_line, statistics_lines, summary_line
 
 
 def concise(report: Report, look: Look) -> str:
     """The findings by place, the targets that died, and one line that sums up."""
     lines = [_line(finding) for finding in by_place(report.findings)]
-    lines += [f"target {run.name}: {run.status}: {_flat(run.detail)}" for run in report.targets if run.status != "ok"]
+    lines += [
+        f"target {one_line(run.name)}: {run.status}: {one_line(run.detail)}"
+        for run in report.targets
+        if run.status != "ok"
+    ]
     if look.statistics:
         lines = statistics_lines(report.findings)
     lines.append(summary_line(report))
@@ -20,9 +24,5 @@ def concise(report: Report, look: Look) -> str:
 
 def _line(finding: Finding) -> str:
     seen = "" if finding.verdict == "static" else f" [{finding.verdict}]"
-    place = f"{finding.path}:{finding.span.line}:{finding.span.column}"
-    return f"{place}: {finding.rule} {_flat(finding.message)}{seen}"
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
+    place = f"{one_line(finding.path)}:{finding.span.line}:{finding.span.column}"
+    return f"{place}: {finding.rule} {one_line(finding.message)}{seen}"

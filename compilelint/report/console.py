@@ -14,7 +14,7 @@ from compilelint.model import Evidence, Finding, Report, Step
 from compilelint.report import Look
 from compilelint.report.excerpt import Excerpt
 from compilelint.report.rank import by_place, level
-from compilelint.report.tally import statistics_lines, summary_line
+from compilelint.report.tally import one_line, statistics_lines, summary_line
 from compilelint.report.target_table import target_table
 
 LEVEL_STYLE = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
@@ -87,7 +87,7 @@ def _print_finding(console: Console, finding: Finding, excerpt: Excerpt) -> None
     if finding.region:
         _note(console, "region", *_path(finding.region))
     for evidence in finding.evidence:
-        _note(console, evidence.target, *_evidence(evidence, finding))
+        _note(console, one_line(evidence.target), *_evidence(evidence, finding))
     if finding.instead:
         _note(console, "instead", _with_code(finding.instead))
     for fix in finding.fixes:
@@ -99,7 +99,7 @@ def _print_finding(console: Console, finding: Finding, excerpt: Excerpt) -> None
 def _hazard(finding: Finding) -> Iterable[str | tuple[str, str]]:
     yield finding.hazard
     if finding.function:
-        yield f" in {finding.function}"
+        yield f" in {one_line(finding.function)}"
     text, style = BADGE[finding.verdict]
     if text:
         yield "  "
@@ -113,8 +113,9 @@ def _path(steps: Sequence[Step]) -> list[Text]:
     lines = []
     for depth, step in enumerate(steps):
         arrow = "" if depth == 0 else "  " * (depth - 1) + "└ "
-        note = f"  {step.note}" if step.note else ""
-        place = Text.assemble((arrow, "dim"), step.function, (f"  {step.path}:{step.line}", "dim"), _with_code(note))
+        place = Text.assemble((arrow, "dim"), one_line(step.function), (f"  {step.path}:{step.line}", "dim"))
+        if step.note:
+            place.append("  ").append_text(_with_code(step.note))
         lines.append(place)
     return lines
 
@@ -127,16 +128,18 @@ def _evidence(evidence: Evidence, finding: Finding) -> list[Text]:
         said.append(f"{evidence.hits} times")
     if evidence.cost:
         said.append(evidence.cost)
-    reason = " ".join(evidence.reason.split())
+    reason = one_line(evidence.reason)
     lines = [Text.assemble((" · ".join(said), "bold"), "  ", reason)]
     if (evidence.path, evidence.line) != (finding.path, finding.span.line):
-        lines.append(Text.assemble(("at    ", "dim"), f"{evidence.path}:{evidence.line} {evidence.function}"))
+        lines.append(Text.assemble(("at    ", "dim"), f"{evidence.path}:{evidence.line} {one_line(evidence.function)}"))
     if evidence.guard:
-        lines.append(Text.assemble(("guard ", "dim"), " ".join(evidence.guard.split())))
+        lines.append(Text.assemble(("guard ", "dim"), one_line(evidence.guard)))
     if evidence.hint:
-        lines.append(Text.assemble(("hint  ", "dim"), " ".join(evidence.hint.split())))
+        lines.append(Text.assemble(("hint  ", "dim"), one_line(evidence.hint)))
     if len(evidence.stack) > 1:
-        trail = " → ".join(f"{step.function} {PurePath(step.path).name}:{step.line}" for step in evidence.stack)
+        trail = " → ".join(
+            f"{one_line(step.function)} {PurePath(step.path).name}:{step.line}" for step in evidence.stack
+        )
         lines.append(Text.assemble(("stack ", "dim"), trail))
     return lines
 
@@ -156,17 +159,17 @@ def _print_detail(console: Console, report: Report) -> None:
     """What the table has no room for: why a target did not finish, where fullgraph raised."""
     for run in report.targets:
         if run.status != "ok":
-            _note(console, f"{run.name} {run.status}", Text(" ".join(run.detail.split()) or "no detail"))
+            _note(console, f"{one_line(run.name)} {run.status}", Text(one_line(run.detail) or "no detail"))
         if run.fullgraph and not run.fullgraph.passes:
             place = f" at {run.fullgraph.path}:{run.fullgraph.line}" if run.fullgraph.path else ""
             gb = f"{run.fullgraph.gb} " if run.fullgraph.gb else ""
-            _note(console, f"{run.name} fullgraph=True", Text(f"{gb}{' '.join(run.fullgraph.reason.split())}{place}"))
+            _note(console, f"{one_line(run.name)} fullgraph=True", Text(f"{gb}{one_line(run.fullgraph.reason)}{place}"))
     console.print()
 
 
 def _with_code(text: str) -> Text:
     """Text with what stands in backticks set apart."""
-    styled = Text(text)
+    styled = Text(one_line(text))
     styled.highlight_regex(r"`[^`]+`", "cyan")
     return styled
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from compilelint.model import Finding, Report, TargetRun
 from compilelint.report import Look
 from compilelint.report.rank import ranked
-from compilelint.report.tally import summary_line
+from compilelint.report.tally import one_line, summary_line
 
 SHOWN = 50
 
@@ -37,7 +37,7 @@ def _row(finding: Finding) -> tuple[str, ...]:
 def _target(run: TargetRun) -> tuple[str, ...]:
     fullgraph = "-" if run.fullgraph is None else "passes" if run.fullgraph.passes else "raises"
     status = run.status if run.status == "ok" else f"**{run.status}** {_cell(run.detail)}"
-    return run.name, status, run.device, run.torch, fullgraph
+    return _cell(run.name), status, run.device, run.torch, fullgraph
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
@@ -46,4 +46,4 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+    return one_line(text).replace("|", "\\|")

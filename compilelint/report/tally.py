@@ -8,6 +8,11 @@ from collections.abc import Sequence
 from compilelint.model import VERDICTS, Finding, Report
 
 
+def one_line(text: str) -> str:
+    """Text of somebody else's for a terminal or table: on one line, and without control characters."""
+    return "".join(char for char in " ".join(text.split()) if char.isprintable())
+
+
 def plural(count: int, word: str) -> str:
     """`1 file`, `2 files`."""
     return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"

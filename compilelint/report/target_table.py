@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from compilelint.model import TargetRun
+from compilelint.report.tally import one_line
 
 BREAKS = frozenset({"graph-break", "frame-skip"})
 
@@ -24,7 +25,7 @@ def target_table(runs: Sequence[TargetRun]) -> Table:
     for run in runs:
         hazards = [evidence.hazard for evidence in run.evidence]
         table.add_row(
-            run.name,
+            one_line(run.name),
             Text(run.status, "green" if run.status == "ok" else "bold red"),
             run.device,
             run.torch,
