@@ -104,6 +104,7 @@ import torch
 STEP = 0
 
 
+@torch.compile
 def update(weight, grad):
     global STEP
     STEP += 1  # ~
@@ -112,6 +113,7 @@ def update(weight, grad):
         run="update, [(torch.ones(4), torch.ones(4)) for _ in range(3)]",
         default="recompile",
         fullgraph="recompile",
+        inside=True,
     ),
 )
 GOOD = (

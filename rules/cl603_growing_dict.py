@@ -158,10 +158,13 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not isinstance(target, ast.Subscript) or isinstance(target.slice, (ast.Slice, ast.Tuple)):
         return
     place = without_alias(target.value, view)
-    if not is_same_object_next_call(place, view) or not _is_dict(held(place, view)) or _fixed(target.slice, view):
+    if not is_same_object_next_call(place, view) or not _is_dict(held(place, view)):
+        return
+    tests, gets = _lookups(target.value, view)
+    runs = not tests and _is_running(node, gets, view)
+    if not runs and _fixed(target.slice, view):
         return
     name, key = view.text(place), view.text(target.slice)
-    tests, gets = _lookups(target.value, view)
     for lookup in (tests or gets)[:1]:
         yield Hit(
             lookup,
@@ -173,11 +176,23 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not tests:
         yield Hit(
             target,
-            f"`{name}[{key}]` changes in compiled code: Dynamo guards on the keys of `{name}` and on the numbers"
+            f"`{name}[{key}]` gets a new value in compiled code: Dynamo guards on the keys of `{name}` and on the numbers"
             " in it, so a new one compiles again",
             f"update `{name}` in the calling code, or keep the number in a buffer",
             confidence="likely",
         )
+
+
+def _is_running(store: ast.AST, gets: list[ast.expr], view: View) -> bool:
+    """Whether what is stored is computed from what `.get` returned: a count or a total, which is new at each call."""
+    assert isinstance(store, ast.Assign)
+    stored = {part.id for part in ast.walk(store.value) if isinstance(part, ast.Name)}
+    for node in own_nodes(view.function):
+        if isinstance(node, ast.Assign) and node.value in gets:
+            names = {part.id for target in node.targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+            if names & stored:
+                return True
+    return any(part in gets for part in ast.walk(store.value))
 
 
 def _is_dict(value: Value) -> bool:

@@ -75,7 +75,9 @@ class Flagger:
             return False
         if isinstance(node, ast.expr):
             return node in view.frame.kinds
-        inner = next((child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)), None)
+        # The value comes first: what is only stored to (`self.x = …`, `del x`) is never evaluated.
+        value = getattr(node, "value", None)
+        inner = value or next((child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)), None)
         return inner is None or inner in view.frame.kinds or isinstance(node, (ast.FunctionDef, ast.ClassDef))
 
     def _keep(self, rule: Rule, hit: Hit, view: FrameView) -> None:

@@ -70,7 +70,7 @@ def without_alias(node: ast.expr, view: View) -> ast.expr:
         for binding in own_nodes(view.function)
         if isinstance(binding, ast.Assign) and any(same_place(target, node) for target in binding.targets)
     ]
-    return values[0] if len(values) == 1 and isinstance(values[0], (ast.Attribute, ast.Subscript)) else node
+    return values[0] if len(values) == 1 and isinstance(values[0], (ast.Attribute, ast.Subscript, ast.Name)) else node
 
 
 def same_place(first: ast.expr, second: ast.expr) -> bool:
@@ -141,6 +141,9 @@ def held(node: ast.expr, view: View) -> Value:
         if isinstance(container, Mapping) and isinstance(node.slice, ast.Constant):
             return dict(container.entries).get(node.slice.value, container.element)
         return element_of(container)
+    if isinstance(node, ast.Name) and view.kind(node) == UNKNOWN and is_global(node.id, view):
+        first = [value for _, value in written(node, view.module)]
+        return Const(first[0].value) if first and isinstance(first[0], ast.Constant) else UNKNOWN
     return view.kind(node)
 
 

@@ -1,0 +1,201 @@
+"""An int argument that a Python loop or a list needs as a constant compiles one graph per value.
+
+## What it does
+
+Finds, in a function that is compiled as such, an int argument used as the bound of `range(…)`, as the index of a
+list, a dict of constants or an `nn.ModuleList`, as the length of `[x] * n`, or as the number of `chunk(n)`.
+
+## Why it costs
+
+An int argument normally becomes a symbol after one recompile, and then fits every value. A loop can only be unrolled,
+and a Python list only be indexed, with a constant: Dynamo pins the argument with a guard `n == 3`. Measured on torch
+2.13: 8 values compile 8 times, then the recompile limit is hit and the function runs eager. Sizes, slices of tensors,
+`arange(n)`, `topk(n)` and arithmetic are fine.
+
+## Write instead
+
+- Compile what the loop calls, not the loop: `self.step = torch.compile(step)`, and loop in Python around it.
+- Replace the loop by one operation on a slice: `rows[start:end].sum(0)`, whose bounds may be symbols.
+- Index a stacked tensor, `self.table[n]`, instead of a list.
+
+## Limits
+
+Few values are fine: each is compiled once. An argument with a default value is taken for a setting that never
+changes.
+
+## References
+
+PyTorch documentation "Dynamic shapes", on specialization of ints.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.values import UNKNOWN, ExternalInstance, Scalar, Sequence, Value, options
+
+HAZARD = "recompile"
+WATCH = Watch(nodes=(ast.Call, ast.Subscript, ast.BinOp))
+LISTS = frozenset({"torch.nn.ModuleList", "torch.nn.ParameterList", "torch.nn.modules.container.ModuleList"})
+
+BAD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Accumulate(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, rows, start, end):
+        total = self.proj(rows[start])
+        for i in range(start + 1, end):  # ~
+            total = total + self.proj(rows[i])
+        return total
+""",
+        run="Accumulate(), [(torch.ones(16, 4), s, s + 3) for s in range(1, 6)]",
+        default="recompile",
+        fullgraph="recompile",
+    ),
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Heads(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.heads = nn.ModuleList(nn.Linear(dim, dim) for _ in range(5))
+
+    def forward(self, x, task: int):
+        return self.heads[task](x)  # ~
+""",
+        run="Heads(), [(torch.ones(2, 4), task) for task in range(5)]",
+        default="recompile",
+        fullgraph="recompile",
+    ),
+)
+GOOD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Stack(nn.Module):
+    def __init__(self, dim=4, depth=3):
+        super().__init__()
+        self.depth = depth
+        self.layers = nn.ModuleList(nn.Linear(dim, dim) for _ in range(depth))
+
+    def forward(self, x, steps=2):
+        for i in range(self.depth):
+            x = self.layers[i](x)
+        for _ in range(steps):
+            x = torch.relu(x)
+        rows = []
+        for i in range(x.shape[0]):
+            rows.append(x[i] * i)
+        return torch.stack(rows)
+""",
+        run="Stack(), [(torch.ones(2, 4),) for _ in range(3)]",
+        default="clean",
+        fullgraph="clean",
+    ),
+    Example(
+        # Bounds of a slice and arithmetic: one recompile makes the ints symbols.
+        code="""
+import torch
+from torch import nn
+
+
+class Accumulate(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, rows, start: int, end: int):
+        return self.proj(rows[start:end]).sum(0) / (end - start) + torch.arange(end).sum()
+""",
+        run="Accumulate(), [(torch.ones(16, 4), s, s + 3) for s in range(2, 6)]",
+        default="recompile",
+        fullgraph="recompile",
+    ),
+)
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the place that pins an int argument of the region to its value."""
+    if not view.entry or not isinstance(node, ast.expr):
+        return
+    for number, use in _constants_needed(node, view):
+        names = _arguments_in(number, view)
+        if names:
+            yield Hit(
+                node,
+                f"`{view.text(node)}` needs a constant: Dynamo pins `{names[0]}` to its value {use}, so every new value"
+                " compiles again",
+                "compile what the loop calls instead of the loop, or use one operation on a slice or a stacked tensor",
+                confidence="likely",
+            )
+
+
+def _constants_needed(node: ast.expr, view: View) -> Iterator[tuple[ast.expr, str]]:
+    """Each expression that has to be a Python constant here, and what for."""
+    if isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Name) and node.func.id == "range":
+            yield from ((argument, "to unroll the loop") for argument in node.args)
+        elif view.callee(node) in ("torch.chunk", "torch.Tensor.chunk"):
+            chunks = view.argument(node, 1 if view.callee(node) == "torch.chunk" else 0, "chunks")
+            yield from ((part, "to know how many parts there are") for part in (chunks,) if part is not None)
+    elif isinstance(node, ast.Subscript):
+        if isinstance(node.ctx, ast.Load) and _is_list(view.kind(node.value)):
+            parts = [node.slice.lower, node.slice.upper] if isinstance(node.slice, ast.Slice) else [node.slice]
+            yield from ((part, "to pick from the list") for part in parts if part is not None)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List):
+        yield node.right, "to know how long the list is"
+
+
+def _is_list(value: Value) -> bool:
+    return all(
+        (isinstance(option, Sequence) and option.form in ("list", "tuple"))
+        or (isinstance(option, ExternalInstance) and option.name in LISTS)
+        for option in options(value)
+    )
+
+
+def _arguments_in(number: ast.expr, view: View) -> list[str]:
+    """The arguments without a default that the whole expression is computed from; empty if anything else is in it."""
+    if not isinstance(view.function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return []
+    arguments = view.function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    required = {a.arg for a in positional[: len(positional) - len(arguments.defaults)]}
+    required |= {a.arg for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if not default}
+    found = []
+    for part in ast.walk(number):
+        if isinstance(part, ast.Name):
+            if part.id not in required or not _may_be_int(view.kind(part)) or _rebound(part.id, view):
+                return []
+            found.append(part.id)
+        elif not isinstance(part, (ast.BinOp, ast.operator, ast.Constant, ast.expr_context)):
+            return []
+    return found
+
+
+def _may_be_int(value: Value) -> bool:
+    """An int whose value nothing fixes, or a bare parameter that nothing says anything about."""
+    return value == UNKNOWN or (isinstance(value, Scalar) and value.origin == "argument")
+
+
+def _rebound(name: str, view: View) -> bool:
+    return any(
+        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+        for node in ast.walk(view.function)
+    )

@@ -1,0 +1,176 @@
+"""A global that compiled code reads and other functions set recompiles whenever it has changed.
+
+## What it does
+
+Finds the first read, in compiled code, of a module-level name or of an entry of a module-level dict that another
+function of the file sets to a value that is not constant: `SETTINGS["theta"] = theta`, or `global SCALE; SCALE =
+scale`.
+
+## Why it costs
+
+Dynamo bakes a global into the graph and guards on its value. Measured on torch 2.13: an int or a string compiles
+again for every new value until the recompile limit, a float once. And the guard is only as good as the path: what was
+derived from the global earlier (in a cached helper, in `__init__`) keeps the old value.
+
+## Write instead
+
+Pass the value as an argument, where a number becomes dynamic, or keep it in a buffer.
+
+## References
+
+PyTorch documentation "Dealing with Recompilations".
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import lru_cache
+
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.state import first_read, functions_in, is_global, own_names, own_nodes
+from compilelint.static.values import Const, Scalar, Value, options
+
+HAZARD = "recompile"
+WATCH = Watch(nodes=(ast.Name, ast.Subscript))
+
+BAD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+SETTINGS = {"level": 1}
+
+
+class Layer(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x):
+        return self.proj(x) * SETTINGS["level"]  # ~
+
+
+class App:
+    def __init__(self):
+        self.net = torch.compile(Layer())
+
+    def __call__(self, x, level):
+        SETTINGS["level"] = level
+        return self.net(x)
+""",
+        run="App(), [(torch.ones(2, 4), level) for level in range(4)]",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
+    Example(
+        code="""
+import torch
+
+WINDOW = 2
+
+
+def set_window(size):
+    global WINDOW
+    WINDOW = size
+
+
+def attend(x):
+    keep = torch.arange(x.shape[0]) < WINDOW  # ~
+    return x * keep[:, None]
+
+
+def make():
+    compiled = torch.compile(attend)
+
+    def serve(x, window):
+        set_window(window)
+        return compiled(x)
+
+    return serve
+""",
+        run="make(), [(torch.ones(4, 4), window) for window in range(4)]",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
+)
+GOOD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+SETTINGS = {"level": 2}
+SCALES = [0.5, 0.25]
+READY = False
+
+
+def prepare():
+    global READY
+    READY = True
+
+
+class Layer(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x):
+        return self.proj(x) * SETTINGS["level"] * SCALES[0] if READY else x
+""",
+        run="(prepare(), Layer())[1], [(torch.ones(2, 4),) for _ in range(3)]",
+        default="clean",
+        fullgraph="clean",
+    ),
+)
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the first read of a global that some other function sets."""
+    if not (isinstance(node, (ast.Name, ast.Subscript)) and isinstance(node.ctx, ast.Load)):
+        return
+    name = node.id if isinstance(node, ast.Name) else ast.unparse(node)
+    setters = [line for line, function in _set(view.module).get(name, ()) if function is not view.function]
+    root = node.id if isinstance(node, ast.Name) else ast.unparse(node.value)
+    if not setters or not is_global(root, view) or first_read(node, view) is not node:
+        return
+    if not all(_is_setting(option) for option in options(view.kind(node))):
+        return
+    yield Hit(
+        node,
+        f"`{view.text(node)}` is a global that line {setters[0]} sets between calls: Dynamo guards on its value,"
+        " so a new one compiles again",
+        "pass it as an argument, where a number becomes dynamic, or keep it in a buffer",
+        confidence="likely",
+    )
+
+
+def _is_setting(value: Value) -> bool:
+    """A number or a string. A flag takes two values only, and a cached object is set once."""
+    return isinstance(value, (Const, Scalar)) and value.type in ("int", "float", "str", "number")
+
+
+@lru_cache(maxsize=256)
+def _set(module: ast.Module) -> dict[str, list[tuple[int, ast.AST]]]:
+    """Names and dict entries of the module that functions set to something not constant: spelling -> line, function."""
+    found: dict[str, list[tuple[int, ast.AST]]] = {}
+    names = own_names(module)
+    for function in functions_in(module):
+        local = own_names(function)
+        for node in own_nodes(function):
+            if not isinstance(node, ast.Assign) or isinstance(node.value, ast.Constant):
+                continue
+            for target in node.targets:
+                if _is_of(target, names - local):
+                    found.setdefault(ast.unparse(target), []).append((target.lineno, function))
+    return found
+
+
+def _is_of(target: ast.expr, names: frozenset[str]) -> bool:
+    """Whether a target is one of the module's names, or an entry of one under a constant key."""
+    if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+        target = target.value
+    return isinstance(target, ast.Name) and target.id in names
