@@ -1,0 +1,86 @@
+"""Every example of every rule is linted: BAD is reported at its marked lines and nowhere else, GOOD not at all."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from compilelint.config import Settings
+from compilelint.model import Finding, Hazard
+from compilelint.rule import Example, Outcome, Rule
+from compilelint.rulebook import load_rules
+from compilelint.static import lint
+
+MARK = "# ~"
+DOTTED_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+HAZARDS_OF: dict[Outcome, frozenset[Hazard]] = {
+    "break": frozenset({"graph-break", "frame-skip"}),
+    "skip": frozenset({"graph-break", "frame-skip"}),
+    "recompile": frozenset({"recompile"}),
+    "stale": frozenset({"stale-result", "placement"}),
+}
+
+
+def examples(side: str) -> list[object]:
+    return [
+        pytest.param(rule, example, id=f"{rule.code}/{side}/{position}")
+        for rule in load_rules()
+        for position, example in enumerate(rule.bad if side == "bad" else rule.good)
+    ]
+
+
+@pytest.mark.parametrize(("rule", "example"), examples("bad"))
+def test_bad_is_reported_where_it_is_marked(rule: Rule, example: Example, tmp_path: Path) -> None:
+    findings = findings_in(example, tmp_path)
+    marked = {number for number, line in enumerate(example.code.splitlines(), 1) if line.rstrip().endswith(MARK)}
+    own = [finding for finding in findings if finding.rule == rule.code]
+    assert marked, "a BAD example marks the lines to report"
+    assert {line for line in marked if any(covers(finding, line) for finding in own)} == marked, told(findings)
+    assert not [f for f in findings if f not in own or not any(covers(f, line) for line in marked)], told(findings)
+    accepted = HAZARDS_OF.get(example.default)
+    assert accepted is None or any(finding.hazard in accepted for finding in own), told(own)
+
+
+@pytest.mark.parametrize(("rule", "example"), examples("good"))
+def test_good_is_not_reported(rule: Rule, example: Example, tmp_path: Path) -> None:
+    assert MARK not in example.code
+    assert not findings_in(example, tmp_path), told(findings_in(example, tmp_path))
+
+
+def findings_in(example: Example, folder: Path) -> list[Finding]:
+    """What every rule says about the example's code, guesses left out."""
+    file = folder / "example.py"
+    file.write_text(example.code, encoding="utf-8")
+    result = lint([file], Settings(root=folder, entry_points=entry_points(example)))
+    assert not result.failures
+    return [finding for finding in result.findings if finding.confidence != "possible"]
+
+
+def entry_points(example: Example) -> tuple[str, ...]:
+    """What `run` compiles, where the code does not say: `f` of `(f, [...])`, `Net.encode` of `(Net().encode, …)`."""
+    if example.inside or not example.run:
+        return ()
+    pair = ast.parse(example.run, mode="eval").body
+    assert isinstance(pair, ast.Tuple), "run is (callable, [arguments, ...])"
+    dotted = ast.unparse(without_calls(pair.elts[0]))
+    classes = {node.name for node in ast.parse(example.code).body if isinstance(node, ast.ClassDef)}
+    found_anyway = dotted in classes or not DOTTED_NAME.fullmatch(dotted)  # a module's forward is
+    return () if found_anyway else (f"example:{dotted}",)
+
+
+def without_calls(node: ast.expr) -> ast.expr:
+    """`Net().encode` -> `Net.encode`, `Net(4)` -> `Net`."""
+    if isinstance(node, ast.Call):
+        return without_calls(node.func)
+    return ast.Attribute(without_calls(node.value), node.attr) if isinstance(node, ast.Attribute) else node
+
+
+def covers(finding: Finding, line: int) -> bool:
+    return finding.span.line <= line <= finding.span.end_line
+
+
+def told(findings: list[Finding]) -> str:
+    return "".join(f"\n{f.rule} {f.span.line}: {f.message} ({f.confidence}, {f.hazard})" for f in findings)

@@ -1,0 +1,57 @@
+"""Keeps what the installed torch does with the rules' examples in `docs/observed/torch-<minor version>.json`.
+
+python -m tools.observe_examples             # all rules
+python -m tools.observe_examples CL1 CL203   # only codes that start so; the rest of the file stays
+python -m tools.observe_examples --print CL1 # show, write nothing; claims the examples get wrong are marked
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+
+from compilelint.rulebook import load_rules
+from tools.measure_example import REFERENCE, Observed, examples_of, measure, minor_version, observed_file
+
+
+def main() -> int:
+    """Returns 1 if an example claims what the reference version of torch does not do."""
+    parser = argparse.ArgumentParser(prog="python -m tools.observe_examples", description=__doc__)
+    parser.add_argument("codes", nargs="*", help="beginnings of rule codes; none means all rules")
+    parser.add_argument("--print", action="store_true", dest="only_print", help="write nothing")
+    args = parser.parse_args()
+
+    examples = dict(item for rule in load_rules() for item in examples_of(rule))
+    chosen = [key for key in examples if not args.codes or key.startswith(tuple(args.codes))]
+    measured: dict[str, Observed] = {}
+    wrong = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for key in chosen:
+            seen = measured[key] = measure(examples[key], Path(folder) / f"{key.replace('/', '_')}.py")
+            claimed = (examples[key].default, examples[key].fullgraph)
+            refuted = minor_version() == REFERENCE and claimed != (seen.default, seen.fullgraph)
+            wrong += refuted
+            print(key, seen.default, seen.fullgraph, *seen.gb, f"  claims {claimed}" if refuted else "")
+    if not args.only_print:
+        write({key: measured[key].as_json() for key in measured}, known=set(examples))
+    return int(wrong > 0)
+
+
+def write(new: dict[str, object], known: set[str]) -> None:
+    """Merge `new` into the file of the installed version and drop what is said there about examples not `known`."""
+    file = observed_file(minor_version())
+    old = json.loads(file.read_text())["examples"] if file.exists() else {}
+    examples = {key: value for key, value in sorted({**old, **new}.items()) if key in known}
+    lines = ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in examples.items())
+    file.parent.mkdir(parents=True, exist_ok=True)
+    # One line per example, so that a diff between two versions of torch reads as a list of changes.
+    file.write_text(f'{{"torch": {json.dumps(torch.__version__)}, "examples": {{\n{lines}\n}}}}\n')
+
+
+if __name__ == "__main__":
+    sys.exit(main())
