@@ -86,8 +86,8 @@ class View(Protocol):
         """How this code runs."""
 
     @property
-    def function(self) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda:
-        """The function that is being looked at."""
+    def function(self) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module:
+        """The function that is being looked at; the module for code at module level (`host` regions only)."""
 
     @property
     def qualname(self) -> str:

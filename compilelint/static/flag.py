@@ -13,7 +13,17 @@ from compilelint.static.tracer.frame import Frame
 from compilelint.static.view import FrameView, Scope, ScopeNodes
 
 _RESUMABLE_CONTEXTS = frozenset(
-    ["no_grad", "enable_grad", "inference_mode", "set_grad_enabled", "autocast", "record_function", "nullcontext", "profile", "device"]
+    [
+        "no_grad",
+        "enable_grad",
+        "inference_mode",
+        "set_grad_enabled",
+        "autocast",
+        "record_function",
+        "nullcontext",
+        "profile",
+        "device",
+    ]
 )
 """Context managers Dynamo can leave and enter again around a break (docs: torch.compiler_dynamo, 2.13)."""
 
@@ -41,12 +51,29 @@ class Flagger:
         """Ask the rules about one finished frame."""
         if frame.mode == "construct" or frame.module.name not in self._linted:
             return
-        region: RegionKind = frame.mode
         scope: Scope = frame.module.tree if frame.is_module_level else frame.ref.node
-        view = FrameView(frame, region, scope, self._nodes_of(scope))
-        for rule, node in self._asked(view, region):
-            for hit in rule.check(node, view):
-                self._keep(rule, hit, view)
+        regions: list[RegionKind] = [frame.mode]
+        if frame.mode == "host" and self._called_each_turn(frame):
+            regions.append("decode-loop")
+        for region in regions:
+            view = FrameView(frame, region, scope, self._nodes_of(scope))
+            for rule, node in self._asked(view, region):
+                for hit in rule.check(node, view):
+                    self._keep(rule, hit, view)
+
+    def _called_each_turn(self, frame: Frame) -> bool:
+        """Whether a decode loop calls this function each turn; the model's own forward is no part of the loop."""
+        while frame.caller is not None and not frame.ref.qualname.endswith((".forward", ".__call__")):
+            if frame.caller.mode == "decode-loop":
+                loops = self.loops.get(frame.caller.ref.node, [])
+                body = [
+                    part
+                    for loop in loops
+                    for part in [*loop.body, *([loop.test] if isinstance(loop, ast.While) else [])]
+                ]
+                return frame.site is not None and any(frame.site in ast.walk(part) for part in body)
+            frame = frame.caller
+        return False
 
     def _nodes_of(self, scope: Scope) -> ScopeNodes:
         known = self._nodes.get(id(scope))
@@ -57,7 +84,7 @@ class Flagger:
 
     def _asked(self, view: FrameView, region: RegionKind) -> Iterator[tuple[Rule, ast.AST]]:
         """The rules to ask, each with a node that some path reached."""
-        loops = self.loops.get(view.scope, []) if region == "decode-loop" else None
+        loops = self.loops.get(view.scope, []) if view.frame.mode == "decode-loop" else None
         for node_type, rules in self._by_node.get(region, {}).items():
             for node in view.nodes.by_type.get(node_type, ()):
                 if not self._runs(node, view, loops):
@@ -127,7 +154,13 @@ def _called_name(node: ast.AST) -> str:
 
 
 def _inside(node: ast.AST, view: FrameView, loops: list[ast.For | ast.While]) -> bool:
-    return any(parent in loops for parent in view.parents(node))
+    below = node
+    for parent in view.parents(node):
+        # What a `for` iterates over is computed once.
+        if parent in loops and below is not getattr(parent, "iter", None):
+            return True
+        below = parent
+    return False
 
 
 def _hazard(hazard: Hazard, node: ast.AST, view: FrameView) -> Hazard:
@@ -139,7 +172,9 @@ def _hazard(hazard: Hazard, node: ast.AST, view: FrameView) -> Hazard:
         if isinstance(parent, (ast.For, ast.While)) and below is not getattr(parent, "iter", None):
             if below not in parent.orelse:
                 return "frame-skip"
-        elif (isinstance(parent, ast.Try) and below in parent.body) or (isinstance(parent, ast.With) and below in parent.body and not _resumes(parent)):
+        elif (isinstance(parent, ast.Try) and below in parent.body) or (
+            isinstance(parent, ast.With) and below in parent.body and not _resumes(parent)
+        ):
             return "frame-skip"
         below = parent
     return hazard

@@ -87,8 +87,9 @@ def decode_loops(ref: FunctionRef) -> list[ast.For | ast.While]:
     """Loops that call a model each turn and feed it what an earlier turn produced.
 
     A loop over a data loader feeds nothing back, and one with `backward()` trains: neither is a decode loop.
+    One inside a `forward` is compiled with it: what reads a tensor back there breaks the graph first.
     """
-    if isinstance(ref.node, ast.Lambda):
+    if isinstance(ref.node, ast.Lambda) or (ref.owner is not None and ref.node.name == "forward"):
         return []
     found: list[ast.For | ast.While] = []
     for node in ast.walk(ref.node):

@@ -1,0 +1,72 @@
+"""Questions about code that runs once per turn of a decode loop, and about tensors it reads back to the host."""
+
+from __future__ import annotations
+
+import ast
+
+from compilelint.rule import View
+from compilelint.static.values import UNKNOWN, Const, Tensor, Value, options, tensor_certainty
+
+READERS = frozenset({"cpu", "numpy", "item", "tolist"})
+
+
+def each_turn(node: ast.AST, view: View) -> bool:
+    """Whether `node` runs every turn, and not once before leaving the loop or every n-th turn (`i % 16 == 0`)."""
+    below = node
+    for parent in view.parents(node):
+        if isinstance(parent, ast.If) and below is not parent.test:
+            branch = parent.body if below in parent.body else parent.orelse
+            if isinstance(branch[-1], (ast.Break, ast.Return, ast.Raise)):
+                return False
+            if _counts_turns(parent.test):
+                return False
+        if isinstance(parent, ast.BoolOp) and below is not parent.values[0] and _counts_turns(parent.values[0]):
+            return False
+        below = parent
+    return True
+
+
+def _counts_turns(test: ast.expr) -> bool:
+    return any(isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod) for part in ast.walk(test))
+
+
+def on_device(value: Value) -> bool:
+    """Whether `value` is, or may be, a tensor that is not known to sit on the host."""
+    return tensor_certainty(value) is not None and not all(
+        option.host for option in options(value) if isinstance(option, Tensor)
+    )
+
+
+def already_read(node: ast.expr) -> bool:
+    """Whether a chain of method calls has already brought its value to the host (`x.detach().cpu()`)."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr in READERS or is_move_to_host(node):
+            return True
+        node = node.func.value
+    return False
+
+
+def is_move_to_host(call: ast.Call) -> bool:
+    """`x.cpu()`, `x.to("cpu")`, `x.to(device="cpu")` and `x.to(torch.device("cpu"))`."""
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    if call.func.attr == "cpu":
+        return not call.args
+    values = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return call.func.attr == "to" and any(_is_cpu(value) for value in values)
+
+
+def _is_cpu(node: ast.expr) -> bool:
+    if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in ("torch.device", "device"):
+        node = node.args[0]
+    return isinstance(node, ast.Constant) and node.value == "cpu"
+
+
+def is_python_value(value: Value) -> bool:
+    """Whether something is known about `value` and it can be no tensor."""
+    return value != UNKNOWN and tensor_certainty(value) is None
+
+
+def names_cpu(value: Value) -> bool:
+    """Whether a device argument is the constant `"cpu"`."""
+    return isinstance(value, Const) and value.value == "cpu"
