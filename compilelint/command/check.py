@@ -14,6 +14,7 @@ from compilelint.command.options import settings_for
 from compilelint.command.output import emit, outputs, tell_failures
 from compilelint.config import ConfigError, Settings
 from compilelint.model import Finding, Report, RuleCard, TargetRun
+from compilelint.report.places import relative_to
 from compilelint.sift.select import SEEN, check_codes, outside_per_file_ignores, selected, sure_enough
 from compilelint.source import Sources, decode
 from compilelint.static.discover import Discovery, discover
@@ -102,7 +103,7 @@ def _report(
         runs = run_specs(specs, settings)
         findings = merge(findings, runs)
     findings = _sifted(findings, options, settings, found, sources, bool(runs))
-    return Report(
+    report = Report(
         findings=findings,
         failures=failures,
         targets=runs,
@@ -110,6 +111,7 @@ def _report(
         torch=torch_version(settings),
         files=len(found.files),
     )
+    return relative_to(report, sources.cwd)
 
 
 def _sifted(

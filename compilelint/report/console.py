@@ -26,6 +26,7 @@ BADGE = {
     "static": ("", ""),
 }
 GUTTER = 6
+ALIGNED_LABEL = 12
 
 
 def full(report: Report, look: Look) -> str:
@@ -87,7 +88,7 @@ def _print_finding(console: Console, finding: Finding, excerpt: Excerpt) -> None
     if finding.region:
         _note(console, "region", *_path(finding.region))
     for evidence in finding.evidence:
-        _note(console, one_line(evidence.target), *_evidence(evidence, finding))
+        _note(console, f"seen by {one_line(evidence.target)}", *_evidence(evidence, finding))
     if finding.instead:
         _note(console, "instead", _with_code(finding.instead))
     for fix in finding.fixes:
@@ -128,42 +129,47 @@ def _evidence(evidence: Evidence, finding: Finding) -> list[Text]:
         said.append(f"{evidence.hits} times")
     if evidence.cost:
         said.append(evidence.cost)
-    reason = one_line(evidence.reason)
-    lines = [Text.assemble((" · ".join(said), "bold"), "  ", reason)]
+    lines = [Text(" · ".join(said), "bold")]
+    if one_line(evidence.reason) not in one_line(finding.message):  # a finding of the runtime alone is its reason
+        lines.append(Text(one_line(evidence.reason)))
     if (evidence.path, evidence.line) != (finding.path, finding.span.line):
-        lines.append(Text.assemble(("at    ", "dim"), f"{evidence.path}:{evidence.line} {one_line(evidence.function)}"))
+        lines.append(_labelled("at", f"{evidence.path}:{evidence.line} {evidence.function}"))
     if evidence.guard:
-        lines.append(Text.assemble(("guard ", "dim"), one_line(evidence.guard)))
-    if evidence.hint:
-        lines.append(Text.assemble(("hint  ", "dim"), one_line(evidence.hint)))
+        lines.append(_labelled("guard", evidence.guard))
+    if evidence.hint and one_line(evidence.hint) != one_line(finding.instead):
+        lines.append(_labelled("hint", evidence.hint))
     if len(evidence.stack) > 1:
-        trail = " → ".join(
-            f"{one_line(step.function)} {PurePath(step.path).name}:{step.line}" for step in evidence.stack
-        )
-        lines.append(Text.assemble(("stack ", "dim"), trail))
+        trail = " → ".join(f"{step.function} {PurePath(step.path).name}:{step.line}" for step in evidence.stack)
+        lines.append(_labelled("stack", trail))
     return lines
 
 
+def _labelled(label: str, text: str) -> Text:
+    return Text.assemble((f"{label:6}", "dim"), one_line(text))
+
+
 def _note(console: Console, label: str, *lines: Text) -> None:
-    """`= label: text`, with what follows the first line aligned under the text."""
+    """`= label: text`; further lines are aligned under the text, or a little further in where the label is long."""
     head = f"{'':{GUTTER - 2}}= {label}: "
-    room = max(console.width - len(head), 24)
-    rows = [row for line in lines for row in line.wrap(console, room)]
-    for number, row in enumerate(rows):
-        prefix = Text(head, "bold blue") if number == 0 else Text(" " * len(head))
-        row.rstrip()
-        console.print(prefix + row, no_wrap=True, overflow="ignore", crop=False)
+    indent = len(head) if len(head) <= GUTTER + ALIGNED_LABEL else GUTTER + 2
+    prefix = Text(head, "bold blue")
+    for line in lines:
+        for row in line.wrap(console, max(console.width - max(indent, len(prefix.plain)), 24)):
+            row.rstrip()
+            console.print(prefix + row, no_wrap=True, overflow="ignore", crop=False)
+            prefix = Text(" " * indent)
 
 
 def _print_detail(console: Console, report: Report) -> None:
     """What the table has no room for: why a target did not finish, where fullgraph raised."""
     for run in report.targets:
+        name = one_line(run.name)
         if run.status != "ok":
-            _note(console, f"{one_line(run.name)} {run.status}", Text(one_line(run.detail) or "no detail"))
+            _note(console, f"{name} {run.status}", Text(one_line(run.detail) or "no detail"))
         if run.fullgraph and not run.fullgraph.passes:
-            place = f" at {run.fullgraph.path}:{run.fullgraph.line}" if run.fullgraph.path else ""
-            gb = f"{run.fullgraph.gb} " if run.fullgraph.gb else ""
-            _note(console, f"{one_line(run.name)} fullgraph=True", Text(f"{gb}{one_line(run.fullgraph.reason)}{place}"))
+            place = f"{run.fullgraph.path}:{run.fullgraph.line}" if run.fullgraph.path else ""
+            said = Text(" ".join(filter(None, (run.fullgraph.gb, place))), "bold")
+            _note(console, f"{name} with fullgraph=True", said, Text(one_line(run.fullgraph.reason)))
     console.print()
 
 

@@ -17,11 +17,12 @@ BREAKS = frozenset({"graph-break", "frame-skip"})
 def target_table(runs: Sequence[TargetRun]) -> Table:
     """One row per target: how it ended and what the compiler did. Counts are of places, not of hits."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for heading in ("target", "status", "device", "torch"):
-        table.add_column(heading)
+    table.add_column("target", overflow="fold")
+    for heading in ("status", "device", "torch"):
+        table.add_column(heading, no_wrap=True)
     for heading in ("seconds", "breaks", "recompiles", "syncs"):
-        table.add_column(heading, justify="right")
-    table.add_column("fullgraph=True")
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("fullgraph", no_wrap=True)
     for run in runs:
         hazards = [evidence.hazard for evidence in run.evidence]
         table.add_row(
