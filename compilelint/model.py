@@ -145,7 +145,8 @@ class TargetRun:
     """Everything one target showed, complete or up to the moment it died.
 
     `executed` are the lines the eager pass ran and `traced` the lines Dynamo traced into a graph, by file; the
-    merge needs both to tell `handled` from `not-reached`. `calls` is how often the compiled callable was called.
+    merge needs both to tell `handled` from `not-reached`. `calls` is how often the compiled callable was called, and
+    `watched` the channels that were open to the end: only on those does silence mean that nothing happened.
     """
 
     name: str
@@ -155,6 +156,7 @@ class TargetRun:
     torch: str = ""
     seconds: float = 0.0
     calls: int = 0
+    watched: frozenset[Channel] = frozenset()
     fullgraph: Fullgraph | None = None
     evidence: tuple[Evidence, ...] = ()
     executed: dict[str, frozenset[int]] = field(default_factory=dict)
