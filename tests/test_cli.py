@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +19,7 @@ from samples import CARDS, ITEM, PRINT, SOURCE, confirmed
 import compilelint.command.check
 import compilelint.static
 from compilelint.cli import main
+from compilelint.command.options import parse
 from compilelint.config import Settings
 from compilelint.model import Failure, Finding, TargetRun
 
@@ -233,6 +237,38 @@ def test_rule_documentation(static: StaticPass, capsys: pytest.CaptureFixture[st
     assert [card["code"] for card in json.loads(capsys.readouterr().out)] == ["CL000", "CL001", "CL201", "CL401"]
     assert main(["rule"]) == 0
     assert capsys.readouterr().out.splitlines()[2].split()[:2] == ["CL201", "item-call"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_knows_every_command_and_option(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    for word in ("explain", "select", "sarif", "certain", "timeout"):
+        assert word in script
+
+
+def test_bash_completion_runs() -> None:
+    program = """
+        source <("$0" -m compilelint completion bash)
+        for line in "ch" "check --sel" "--device c" "rule --output-format j"; do
+            COMP_WORDS=(compilelint $line) COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) COMPREPLY=()
+            _compilelint
+            echo "${COMPREPLY[@]}"
+        done
+    """
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("no bash here")
+    done = subprocess.run([bash, "-c", program, sys.executable], capture_output=True, text=True, check=True, cwd="/")
+    assert done.stdout.splitlines() == ["check", "--select", "cpu cuda", "json"]
+
+
+def test_hooks_call_what_the_command_line_has() -> None:
+    hooks = (Path(__file__).parent.parent / ".pre-commit-hooks.yaml").read_text()
+    entries = re.findall(r"entry: compilelint (.*)", hooks)
+    assert len(entries) == 2
+    for entry in entries:
+        assert parse([*entry.split(), "model.py"]).paths == ["model.py"]
 
 
 def test_statistics(static: StaticPass, capsys: pytest.CaptureFixture[str]) -> None:

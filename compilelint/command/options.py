@@ -25,7 +25,7 @@ def _command(module: str) -> Callable[[argparse.Namespace], int]:
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
-    name: _command(name) for name in ("check", "rule", "explain")
+    name: _command(name) for name in ("check", "rule", "explain", "completion")
 }
 
 EPILOG = """\
@@ -60,8 +60,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     command = "check"
     if arguments and arguments[0] in COMMANDS:
         command, arguments = arguments[0], arguments[1:]
-    parser = {"check": check_parser, "rule": rule_parser, "explain": explain_parser}[command]()
-    return parser.parse_args(arguments, argparse.Namespace(command=command))  # type: ignore[no-any-return]
+    return PARSERS[command]().parse_args(arguments, argparse.Namespace(command=command))  # type: ignore[no-any-return]
 
 
 def _top_level() -> Parser:
@@ -71,9 +70,10 @@ def _top_level() -> Parser:
         prog="compilelint",
         description="Finds what torch.compile loses: statically, and with the compiler itself.",
         usage="compilelint [check] [PATH ...] [options] | compilelint rule CODE | compilelint explain FILE:LINE",
-        epilog="commands:\n  check     lint files (the default; 'compilelint check --help' lists its options)\n"
-        "  rule      print what a rule is about\n"
-        "  explain   why this line is compiled, and what would happen there\n\n" + EPILOG,
+        epilog="commands:\n  check       lint files (the default; 'compilelint check --help' lists its options)\n"
+        "  rule        print what a rule is about\n"
+        "  explain     why this line is compiled, and what would happen there\n"
+        "  completion  print the completion script for a shell\n\n" + EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("-V", "--version", action="version", version=f"compilelint {__version__}")
@@ -108,6 +108,21 @@ def explain_parser() -> Parser:
     parser.add_argument("place", metavar="FILE:LINE")
     _config_options(parser)
     return parser
+
+
+def completion_parser() -> Parser:
+    """The options of `compilelint completion`."""
+    parser = Parser(prog="compilelint completion", description="Print a shell's completion script.")
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"))
+    return parser
+
+
+PARSERS: dict[str, Callable[[], Parser]] = {
+    "check": check_parser,
+    "rule": rule_parser,
+    "explain": explain_parser,
+    "completion": completion_parser,
+}
 
 
 def _runtime_options(parser: Parser) -> None:

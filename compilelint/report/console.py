@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import os
+import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
@@ -37,7 +37,7 @@ def full(report: Report, look: Look) -> str:
         force_terminal=look.colour,
         color_system="auto" if look.colour else None,
         no_color=not look.colour,
-        width=look.width or _width(),
+        width=look.width or max(shutil.get_terminal_size((100, 24)).columns, 40),
         highlight=False,
         markup=False,
         emoji=False,
@@ -178,10 +178,3 @@ def _with_code(text: str) -> Text:
     styled = Text(one_line(text))
     styled.highlight_regex(r"`[^`]+`", "cyan")
     return styled
-
-
-def _width() -> int:
-    try:
-        return max(os.get_terminal_size().columns, 40)
-    except OSError:
-        return 100
