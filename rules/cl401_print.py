@@ -38,13 +38,13 @@ HAZARD = "graph-break"
 STREAMS = tuple(
     f"sys.{stream}.{method}" for stream in ("stdout", "stderr") for method in ("write", "writelines", "flush")
 )
-PRINTERS = frozenset({"builtins.print", "print", "pprint.pprint", "pprint.pp", "builtins.input", "input", *STREAMS})
-WATCH = Watch(nodes=(ast.Call,), names=frozenset({"print", "pprint", "pp", "input", "write", "writelines", "flush"}))
+PRINTERS = frozenset({"builtins.print", "builtins.input", "pprint.pprint", "pprint.pp", "rich.print", *STREAMS})
+WATCH = Watch(nodes=(ast.Call,))
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per call that writes to the terminal or reads from it."""
-    if not isinstance(node, ast.Call) or not (view.callee(node) in PRINTERS or ast.unparse(node.func) in STREAMS):
+    if not isinstance(node, ast.Call) or view.callee(node) not in PRINTERS:
         return
     yield Hit(
         node,
@@ -85,6 +85,7 @@ def progress(step):
     sys.stdout.write(f"step {step}\\n")  # ~
 
 
+@torch.compile
 def roll_out(x):
     for step in range(3):
         x = torch.tanh(x)
@@ -94,6 +95,7 @@ def roll_out(x):
         run="(roll_out, [(torch.ones(4),)])",
         default="skip",
         fullgraph="break",
+        inside=True,
     ),
 )
 

@@ -168,6 +168,7 @@ def warn_once(message):
     log.warning(message)  # ~
 
 
+@torch.compile
 def scale(x):
     warn_once("scale is deprecated")
     return x * 2
@@ -175,6 +176,7 @@ def scale(x):
         run="(scale, [(torch.ones(4),)])",
         default="break",
         fullgraph="break",
+        inside=True,
     ),
     Example(
         code="""\
@@ -183,6 +185,7 @@ import logging
 import torch
 
 
+@torch.compile
 def clip(x):
     y = x.clamp(-1, 1)
     logging.info("clipped")  # ~
@@ -191,6 +194,7 @@ def clip(x):
         run="(clip, [(torch.ones(4),)])",
         default="break",
         fullgraph="break",
+        inside=True,
     ),
 )
 

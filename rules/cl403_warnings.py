@@ -93,6 +93,7 @@ import warnings
 import torch
 
 
+@torch.compile
 def quiet_norm(x):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # ~
@@ -102,6 +103,7 @@ def quiet_norm(x):
         run="(quiet_norm, [(torch.ones(4),)])",
         default="skip",
         fullgraph="break",
+        inside=True,
     ),
 )
 
@@ -139,6 +141,7 @@ import warnings
 import torch
 
 
+@torch.compile
 def norm(x):
     with warnings.catch_warnings():
         y = torch.linalg.vector_norm(x)
@@ -147,5 +150,6 @@ def norm(x):
         run="(norm, [(torch.ones(4),)])",
         default="clean",
         fullgraph="clean",
+        inside=True,
     ),
 )

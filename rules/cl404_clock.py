@@ -83,12 +83,14 @@ from datetime import datetime
 import torch
 
 
+@torch.compile
 def stamp(x):
     return x + 1, datetime.now()  # ~
 """,
         run="(stamp, [(torch.ones(4),)])",
         default="break",
         fullgraph="break",
+        inside=True,
         since="2.13",
     ),
 )

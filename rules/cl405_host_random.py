@@ -158,12 +158,14 @@ def pick(x):
     return (x + 1)[random.randrange(2)]  # ~
 
 
+@torch.compile
 def both(x):
     return crop(x) + pick(x)[:2]
 """,
         run="(both, [(torch.ones(2, 4),)])",
         default="break",
         fullgraph="break",
+        inside=True,
     ),
 )
 

@@ -120,9 +120,11 @@ class Reversible(nn.Module):
         code="""\
 import torch
 
-generator = torch.Generator().manual_seed(0)
+generator = torch.Generator()
+generator.manual_seed(0)
 
 
+@torch.compile
 def add_noise(latents, sigma):
     noise = torch.randn(latents.shape, generator=generator)  # ~
     return latents + noise * sigma
@@ -130,12 +132,14 @@ def add_noise(latents, sigma):
         run="(add_noise, [(torch.ones(2, 4), 0.5)])",
         default="break",
         fullgraph="break",
+        inside=True,
     ),
     Example(
         code="""\
 import torch
 
 
+@torch.compile
 def sample(probabilities):
     state = torch.get_rng_state()  # ~
     picked = torch.multinomial(probabilities, 1)
@@ -145,6 +149,7 @@ def sample(probabilities):
         run="(sample, [(torch.full((2, 4), 0.25),)])",
         default="break",
         fullgraph="break",
+        inside=True,
     ),
 )
 

@@ -100,6 +100,7 @@ import os
 import torch
 
 
+@torch.compile
 def rescale(x):
     with open(os.devnull) as file:  # ~
         text = file.read()
@@ -108,6 +109,7 @@ def rescale(x):
         run="(rescale, [(torch.ones(4),)])",
         default="skip",
         fullgraph="break",
+        inside=True,
     ),
     Example(
         code="""\
@@ -116,6 +118,7 @@ import json
 import torch
 
 
+@torch.compile
 def describe(x, settings):
     key = json.dumps({"heads": 2})  # ~
     return x * settings.get(key, 1.0)
@@ -123,6 +126,7 @@ def describe(x, settings):
         run="(describe, [(torch.ones(4), {})])",
         default="break",
         fullgraph="break",
+        inside=True,
     ),
 )
 

@@ -29,6 +29,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.questions import assigned_once
 
 HAZARD = "frame-skip"
 PACKAGES = ("tqdm.", "rich.progress.", "alive_progress.", "progressbar.", "fastprogress.")
@@ -37,7 +38,7 @@ WATCH = Watch(nodes=(ast.Call,))
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per bar that is made or moved."""
-    if not isinstance(node, ast.Call) or not view.callee(node).startswith(PACKAGES):
+    if not isinstance(node, ast.Call) or not (view.callee(node).startswith(PACKAGES) or is_of_bar(node, view)):
         return
     leads = leads_block(node, view)
     yield Hit(
@@ -47,6 +48,13 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         "keep the loop and its bar in Python and compile the function that the loop calls",
         hazard="frame-skip" if leads else "graph-break",
     )
+
+
+def is_of_bar(node: ast.Call, view: View) -> bool:
+    """Whether the call is a method of a bar that this function made."""
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    made = assigned_once(view.function, owner.id) if isinstance(owner, ast.Name) else None
+    return isinstance(made, ast.Call) and view.callee(made).startswith(PACKAGES)
 
 
 def leads_block(node: ast.Call, view: View) -> bool:
@@ -88,6 +96,7 @@ import torch
 from tqdm.auto import tqdm
 
 
+@torch.compile
 def refine(x, steps=3):
     bar = tqdm(total=steps, disable=True)  # ~
     y = torch.tanh(x)

@@ -102,12 +102,14 @@ import torch
 scale = ContextVar("scale", default=2.0)
 
 
+@torch.compile
 def rescale(x):
     return torch.tanh(x) * scale.get()  # ~
 """,
         run="(rescale, [(torch.ones(4),)])",
         default="break",
         fullgraph="break",
+        inside=True,
     ),
 )
 

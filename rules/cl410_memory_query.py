@@ -34,21 +34,27 @@ DEVICE = ("device_count", "mem_get_info", "utilization", "get_device_name")
 QUERIES = frozenset(
     [f"torch.{kind}.{name}" for kind in ("cuda", "xpu", "mps", "accelerator") for name in MEMORY + DEVICE]
     + [f"torch.{name}" for name in ("get_num_threads", "set_num_threads", "get_num_interop_threads")]
-    + [f"torch.Tensor.{name}" for name in ("is_pinned", "storage_offset", "storage", "share_memory_")]
     + [f"gc.{name}" for name in ("collect", "disable", "enable", "freeze", "isenabled", "get_objects", "get_referrers")]
     + ["psutil.Process", "psutil.virtual_memory", "resource.getrusage", "tracemalloc.get_traced_memory"]
 )
-WATCH = Watch(nodes=(ast.Call,), names=frozenset(name.rpartition(".")[2] for name in QUERIES))
+OF_TENSOR = frozenset({"is_pinned", "storage_offset", "share_memory_"})
+"""Methods that nothing but a tensor has, so that an unknown receiver is taken for one."""
+WATCH = Watch(nodes=(ast.Call,), names=OF_TENSOR | {name.rpartition(".")[2] for name in QUERIES})
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per question about the process."""
-    if not isinstance(node, ast.Call) or view.callee(node) not in QUERIES:
+    if not isinstance(node, ast.Call):
+        return
+    callee = view.callee(node)
+    owner, _, name = callee.rpartition(".")
+    if callee not in QUERIES and not (name in OF_TENSOR and owner in ("torch.Tensor", "?")):
         return
     yield Hit(
         node,
         f"`{view.text(node)}` is about the process, not about tensors: Dynamo can't put it in a graph and splits here",
         "call it before or after the compiled code, and pass in what the code needs of it",
+        "likely" if owner == "?" else "certain",
     )
 
 
@@ -83,6 +89,7 @@ class Frugal(nn.Module):
 import torch
 
 
+@torch.compile
 def to_pinned(x):
     y = x + 1
     if y.is_pinned():  # ~
@@ -92,6 +99,7 @@ def to_pinned(x):
         run="(to_pinned, [(torch.ones(4),)])",
         default="break",
         fullgraph="break",
+        inside=True,
     ),
 )
 

@@ -90,6 +90,7 @@ import importlib
 import torch
 
 
+@torch.compile
 def activation(x, name="torch.nn.functional"):
     y = x + 1
     functional = importlib.import_module(name)  # ~
@@ -98,6 +99,7 @@ def activation(x, name="torch.nn.functional"):
         run="(activation, [(torch.ones(4),)])",
         default="break",
         fullgraph="break",
+        inside=True,
     ),
 )
 

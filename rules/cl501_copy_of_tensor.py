@@ -133,6 +133,7 @@ from copy import copy
 import torch
 
 
+@torch.compile
 def collect(x):
     sizes = [1, 2]
     mine = copy(sizes)  # ~
@@ -142,6 +143,7 @@ def collect(x):
         run="(collect, [(torch.ones(4),)])",
         default="break",
         fullgraph="break",
+        inside=True,
     ),
     Example(
         code="""\
@@ -150,14 +152,16 @@ import copy
 import torch
 
 
+@torch.compile
 def snapshot(x):
-    state = {"hidden": x + 1, "step": 3}
+    state = {"hidden": torch.relu(x), "step": 3}
     kept = copy.deepcopy(state)  # ~
     return kept["hidden"] * state["step"]
 """,
         run="(snapshot, [(torch.ones(4),)])",
         default="break",
         fullgraph="break",
+        inside=True,
     ),
 )
 

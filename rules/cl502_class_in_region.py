@@ -81,6 +81,7 @@ from types import SimpleNamespace
 import torch
 
 
+@torch.compile
 def statistics(x):
     found = SimpleNamespace(mean=x.mean(), peak=x.amax())  # ~
     return found.mean + found.peak
@@ -88,6 +89,7 @@ def statistics(x):
         run="(statistics, [(torch.ones(4),)])",
         default="break",
         fullgraph="break",
+        inside=True,
     ),
 )
 
@@ -106,6 +108,7 @@ class Statistics:
     peak: torch.Tensor
 
 
+@torch.compile
 def statistics(x):
     pair = collections.namedtuple("Pair", "low high")(x.amin(), x.amax())
     found = Statistics(mean=x.mean(), peak=pair.high)
@@ -114,5 +117,6 @@ def statistics(x):
         run="(statistics, [(torch.ones(4),)])",
         default="clean",
         fullgraph="clean",
+        inside=True,
     ),
 )

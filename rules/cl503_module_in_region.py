@@ -2,7 +2,7 @@
 
 ## What it does
 Finds modules of `torch.nn` that have parameters, `nn.Parameter`s and `nn.Buffer` attributes that are made in code
-that Dynamo traces, also in the `__init__` of an own module that is built there.
+that Dynamo traces.
 
 ## Why it costs
 Dynamo does not make parameters inside a graph (GB0264): it ends the graph, lets Python build the module and goes on.
@@ -113,6 +113,7 @@ import torch
 from torch import nn
 
 
+@torch.compile
 def with_bias(x):
     bias = nn.Parameter(torch.zeros(x.shape[-1]), requires_grad=False)  # ~
     return torch.tanh(x) + bias
@@ -120,29 +121,7 @@ def with_bias(x):
         run="(with_bias, [(torch.ones(2, 4),)])",
         default="break",
         fullgraph="break",
-    ),
-    Example(
-        code="""\
-import torch
-from torch import nn
-
-
-class Weighting(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))  # ~
-
-    def forward(self, x):
-        return x * self.weight
-
-
-def weighted(x):
-    y = x + 1
-    return Weighting(4)(y)
-""",
-        run="(weighted, [(torch.ones(2, 4),)])",
-        default="skip",
-        fullgraph="break",
+        inside=True,
     ),
 )
 

@@ -51,6 +51,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 def is_recurrent(kind: Value) -> bool:
     """Whether `kind` is an instance of one of the three, or of an own class that names one as its base."""
+    if isinstance(kind, ExternalInstance) and kind.name == "torch.nn.Sequential":
+        return any(map(is_recurrent, kind.items))
     if isinstance(kind, ExternalInstance):
         return kind.name.startswith("torch.nn.") and kind.name.rpartition(".")[2] in RECURRENT
     if isinstance(kind, Instance):

@@ -44,8 +44,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         yield Hit(
             node,
             f"`{view.text(node)}` starts a backward pass, which Dynamo does not trace: the graph splits here",
-            "return the loss and call `backward` outside the compiled function (its backward pass is compiled too), or set "
-            "`torch._dynamo.config.trace_autograd_ops = True` (torch 2.11 on)",
+            "return the loss and call `backward` outside the compiled function (its backward pass is compiled too), or "
+            "set `torch._dynamo.config.trace_autograd_ops = True` (torch 2.11 on)",
             "likely" if callee.startswith("?") else "certain",
         )
     elif callee.startswith("torch.optim.") and callee.rpartition(".")[2] in OPTIMIZER_METHODS:
@@ -65,6 +65,7 @@ from torch import nn
 model = nn.Linear(4, 1)
 
 
+@torch.compile
 def train_step(x, y):
     loss = nn.functional.mse_loss(model(x), y)
     loss.backward()  # ~
@@ -73,6 +74,7 @@ def train_step(x, y):
         run="(train_step, [(torch.ones(2, 4), torch.ones(2, 1))])",
         default="break",
         fullgraph="break",
+        inside=True,
     ),
     Example(
         code="""\
@@ -83,6 +85,7 @@ model = nn.Linear(4, 1)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
 
+@torch.compile
 def train_step(x):
     optimizer.zero_grad()  # ~
     return model(x).square().mean()
@@ -90,6 +93,7 @@ def train_step(x):
         run="(train_step, [(torch.ones(2, 4),)])",
         default="break",
         fullgraph="break",
+        inside=True,
     ),
 )
 

@@ -56,7 +56,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         yield Hit(
             node,
             f"`{view.text(node)}` asks autograd for gradients, which Dynamo does not trace: the graph splits here",
-            "use `torch.func.grad` or `torch.func.vjp`, or set `torch._dynamo.config.trace_autograd_ops = True` (2.11 on)",
+            "use `torch.func.grad` or `torch.func.vjp`, or set `torch._dynamo.config.trace_autograd_ops`",
         )
     elif callee in CONTEXTS:
         yield Hit(
@@ -95,6 +95,7 @@ from torch import nn
 layer = nn.Linear(4, 4)
 
 
+@torch.compile
 def offloaded(x):
     with torch.autograd.graph.save_on_cpu():  # ~
         return layer(x)
@@ -102,6 +103,7 @@ def offloaded(x):
         run="(offloaded, [(torch.ones(2, 4),)])",
         default="skip",
         fullgraph="break",
+        inside=True,
     ),
 )
 

@@ -89,7 +89,9 @@ def assigned(node: ast.Assign, target: ast.Attribute, view: View) -> Iterator[Hi
 def switched(node: ast.Call, owner: ast.expr, view: View) -> Iterator[Hit]:
     """`x.requires_grad_(flag)`, unless the flag is False, nothing depends on it, or the receiver is a module."""
     flag = view.argument(node, 0, "requires_grad")
-    if (isinstance(flag, ast.Constant) and not flag.value) or tensor_certainty(view.kind(owner)) is None:
+    # An unknown attribute may be a module; an unknown variable or result is taken for the tensor it mostly is.
+    guessed = view.kind(owner) == UNKNOWN and isinstance(owner, (ast.Name, ast.Call))
+    if (isinstance(flag, ast.Constant) and not flag.value) or not (guessed or tensor_certainty(view.kind(owner))):
         return
     made = assigned_once(view.function, owner.id) if isinstance(owner, ast.Name) else None
     if isinstance(made, ast.Call) and view.callee(made).endswith(".__call__"):
@@ -132,6 +134,7 @@ class Probe(nn.Module):
 import torch
 
 
+@torch.compile
 def relaxed(x):
     y = x * 2
     y.requires_grad = True  # ~
@@ -141,6 +144,7 @@ def relaxed(x):
         run="(relaxed, [(torch.ones(2, 4),)])",
         default="break",
         fullgraph="break",
+        inside=True,
     ),
 )
 

@@ -100,6 +100,7 @@ from torch import nn
 layer = nn.Linear(4, 4)
 
 
+@torch.compile
 def saliency(x):
     h = torch.relu(layer(x))
     h.retain_grad()  # ~
@@ -108,6 +109,7 @@ def saliency(x):
         run="(saliency, [(torch.ones(2, 4),)])",
         default="break",
         fullgraph="break",
+        inside=True,
     ),
 )
 

@@ -26,12 +26,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.questions import made_here
 from compilelint.static.values import tensor_certainty
 
 HAZARD = "graph-break"
-CALLS = frozenset(f"torch.Tensor.{name}" for name in ("resize_", "resize_as_", "apply_", "map_"))
+OF_TENSOR = frozenset({"resize_", "resize_as_"})
 STORAGES = ("untyped_storage", "storage", "_typed_storage")
 WATCH = Watch(nodes=(ast.Call, ast.Assign, ast.AugAssign))
 
@@ -43,11 +44,12 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         for target in targets:
             if isinstance(target, ast.Attribute) and target.attr == "data":
                 yield from replaced(node, target, view)
-    elif isinstance(node, ast.Call) and (view.callee(node) in CALLS or takes_storage(node, view)):
+    elif isinstance(node, ast.Call) and (resized := resizes(node, view)):
         yield Hit(
             node,
             f"`{view.text(node)}` works on the memory of a tensor, which Dynamo does not trace: the graph splits here",
             "make a tensor of the right size and values with operators, or use `copy_`",
+            resized,
         )
 
 
@@ -64,19 +66,25 @@ def replaced(node: ast.stmt, target: ast.Attribute, view: View) -> Iterator[Hit]
         )
 
 
-def takes_storage(node: ast.Call, view: View) -> bool:
-    """Whether the call is a method of a tensor's storage, `x.untyped_storage().nbytes()`, or puts one into a tensor."""
-    if not isinstance(node.func, ast.Attribute):
+def resizes(node: ast.Call, view: View) -> Confidence | None:
+    """How sure it is that a call changes the size of a tensor, runs Python per element, or works on a storage."""
+    owner, _, name = view.callee(node).rpartition(".")
+    if name in OF_TENSOR and owner in ("torch.Tensor", "?") and not is_storage(node.func, view):
+        return "likely" if owner == "?" else "certain"
+    if f"{owner}.{name}" in ("torch.Tensor.apply_", "torch.Tensor.map_"):
+        return "certain"
+    if name == "set_":
+        return "certain" if node.args and is_storage(node.args[0], view) else None
+    return "certain" if name != "resize_" and is_storage(node.func, view) else None
+
+
+def is_storage(node: ast.expr, view: View) -> bool:
+    """Whether `node` is a storage, or an attribute of one: `x.untyped_storage()`, `x.untyped_storage().nbytes`."""
+    made = node.value if isinstance(node, ast.Attribute) else node
+    if not isinstance(made, ast.Call) or not isinstance(made.func, ast.Attribute):
         return False
-    inner = [node.func.value] if node.func.attr != "set_" else node.args[:1]
-    # Resizing a storage, unlike asking it something, is traced.
-    return node.func.attr != "resize_" and any(
-        isinstance(part, ast.Call)
-        and isinstance(part.func, ast.Attribute)
-        and part.func.attr in STORAGES
-        and tensor_certainty(view.kind(part.func.value)) == "certain"
-        for part in inner
-    )
+    owner, _, name = view.callee(made).rpartition(".")
+    return name in STORAGES and owner in ("torch.Tensor", "?")
 
 
 BAD = (
@@ -106,6 +114,7 @@ class Clamped(nn.Module):
 import torch
 
 
+@torch.compile
 def halves(x):
     y = x + 1
     y.resize_(2, 2)  # ~
@@ -115,6 +124,7 @@ def halves(x):
         run="(halves, [(torch.ones(8),)])",
         default="break",
         fullgraph="break",
+        inside=True,
     ),
 )
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
 
 
 def assigned_once(function: FunctionNode, name: str) -> ast.expr | None:
@@ -39,3 +39,34 @@ def called_by(node: ast.expr, parents: Iterable[ast.AST]) -> ast.Call | None:
             return None
         inner = parent
     return None
+
+
+def bound_to(module: ast.Module, name: str) -> Iterator[ast.Call]:
+    """The calls whose result the file binds to `name`, as a variable or as an attribute: `self.name = f(x)`.
+
+    For what kinds do not tell: an object that some wrapper made of another one.
+    """
+    for node in ast.walk(module):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            for target in node.targets:
+                if name in (getattr(target, "attr", None), getattr(target, "id", None)):
+                    yield node.value
+
+
+def last_name(node: ast.expr) -> str:
+    """The name an expression ends in: `rnn` of `self.rnn`, `x` of `x`; empty for anything else."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def comes_from_outside(function: FunctionNode, node: ast.expr, entry: bool) -> bool:
+    """Whether `node` existed before the region was entered: an attribute, a global, or a parameter if `entry`.
+
+    `entry`: whether the region starts at `function`. A variable that the function binds is not from outside.
+    """
+    if isinstance(node, ast.Attribute):
+        return True
+    if not isinstance(node, ast.Name):
+        return False
+    bound = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    parameters = {argument.arg for argument in ast.walk(function) if isinstance(argument, ast.arg)}
+    return node.id not in bound and (entry or node.id not in parameters)

@@ -1,0 +1,152 @@
+"""TorchScript modules and helpers are not traced.
+
+## What it does
+Finds calls of `torch.jit.isinstance`, `torch.jit.fork` and `torch.jit.wait`, and calls of modules that
+`torch.jit.script`, `torch.jit.trace`, `torch.jit.freeze` or `torch.jit.load` made, in code that Dynamo traces.
+
+## Why it costs
+A scripted module runs in an interpreter of its own, which Dynamo does not enter (GB4695; GB0008 for a traced one): it
+gives up the function around it. `torch.jit.isinstance` is marked as not traced (GB0007), although the plain builtin
+compiles.
+
+## Write instead
+Compile the original module and drop the scripting; `isinstance(x, torch.Tensor)` for `torch.jit.isinstance`.
+
+## Limits
+A scripted or traced *function* compiles, and so do `torch.jit.is_scripting()`, `torch.jit.annotate` and methods under
+`torch.jit.ignore` or `torch.jit.export`. Modules are found where the same file scripts them. Measured on torch 2.13.
+
+## References
+torch.compile documentation: "Common Graph Breaks". GB0007, GB0008, GB4695.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.questions import bound_to, last_name
+from compilelint.static.values import ExternalInstance, Instance, options
+
+HAZARD = "graph-break"
+HELPERS = frozenset({"torch.jit.isinstance", "torch.jit.fork", "torch.jit.wait", "torch.jit.script", "torch.jit.trace"})
+LOADERS = frozenset({"torch.jit.load", "jit.load"})
+MAKERS = LOADERS | {"torch.jit.script", "torch.jit.trace", "torch.jit.freeze", "jit.script", "jit.trace"}
+WATCH = Watch(nodes=(ast.Call,))
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per helper and per scripted module that is called."""
+    if not isinstance(node, ast.Call):
+        return
+    callee = view.callee(node)
+    if callee in HELPERS:
+        plain = callee.replace("torch.jit.", "")
+        yield Hit(
+            node,
+            f"`{view.text(node)}` belongs to TorchScript, which Dynamo does not trace: the graph splits here",
+            "use the builtin `isinstance`" if plain == "isinstance" else "call the function itself, and compile that",
+        )
+    elif is_scripted(node.func, view):
+        yield Hit(
+            node,
+            f"`{view.text(node.func)}` is a TorchScript module, which Dynamo does not enter: this function runs eager",
+            "call the module that was scripted: Dynamo compiles it with the rest",
+            hazard="frame-skip",
+        )
+
+
+def is_scripted(function: ast.expr, view: View) -> bool:
+    """Whether this file binds the module that is called to something TorchScript made."""
+    name = last_name(function)
+    makers = {ast.unparse(call.func) for call in bound_to(view.module, name)} & MAKERS if name else set()
+    module = any(isinstance(kind, ExternalInstance) or is_module(kind) for kind in options(view.kind(function)))
+    return bool(makers) and (module or makers <= LOADERS)
+
+
+def is_module(kind: object) -> bool:
+    """Whether `kind` is a module of the project."""
+    return isinstance(kind, Instance) and kind.is_module
+
+
+BAD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Unet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x, skip=None):
+        h = self.fc(x)
+        if torch.jit.isinstance(skip, torch.Tensor):  # ~
+            h = h + skip
+        return h
+""",
+        run="(Unet(), [(torch.ones(2, 4), torch.ones(2, 4))])",
+        default="break",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Gate(nn.Module):
+    def forward(self, x):
+        return torch.sigmoid(x) * x
+
+
+class Mixed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.gate = torch.jit.script(Gate())
+
+    def forward(self, x):
+        return self.gate(self.fc(x))  # ~
+""",
+        run="(Mixed(), [(torch.ones(2, 4),)])",
+        default="skip",
+        fullgraph="break",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+@torch.jit.script
+def gate(x):
+    return torch.sigmoid(x) * x
+
+
+class Unet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.gate = torch.jit.script(gate)
+
+    @torch.jit.export
+    def helper(self, x):
+        return x + 1
+
+    def forward(self, x, skip=None):
+        if torch.jit.is_scripting() or not isinstance(skip, torch.Tensor):
+            return self.helper(x)
+        return gate(self.fc(x)) + self.gate(skip)
+""",
+        run="(Unet(), [(torch.ones(2, 4), torch.ones(2, 4))])",
+        default="clean",
+        fullgraph="clean",
+    ),
+)

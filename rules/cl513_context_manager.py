@@ -1,0 +1,196 @@
+"""A context manager that Dynamo can't enter leaves the whole function eager.
+
+## What it does
+Finds `with` statements in code that Dynamo traces whose context manager it does not enter: an own object that was
+made outside and is entered here, a stored `torch.no_grad()`, `with torch.device(...)`, `torch.backends.cudnn.flags`,
+NVTX ranges, `redirect_stdout`, `closing`, mocks, dispatch and function modes, and settings of the compiler itself.
+
+## Why it costs
+Dynamo must enter the manager while it traces, with an object it knows how to build. Where it can't (GB0142, GB0262),
+there is no place to resume at: the function is not compiled at all (0 graphs), however much stands in the block.
+
+## Write instead
+Enter it around the compiled call. Make an own manager where it is used (`with Timer():` instead of `with
+self.timer:`) or write it with `contextlib.contextmanager`, which compiles. Give the device to each factory:
+`torch.zeros(4, device=device)`.
+
+## Limits
+These are entered and stay silent: `torch.no_grad()`, `torch.inference_mode()`, `torch.autocast(...)` also when
+stored, `torch.profiler`, `sdpa_kernel`, `nullcontext`, `suppress`, `ExitStack`, `warnings.catch_warnings()`, own
+managers made here. What a manager does when entered is judged where it stands. Measured on torch 2.13.
+
+## References
+torch.compile documentation: "Common Graph Breaks". GB0066, GB0142, GB0262.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.model import Confidence
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.questions import bound_to, comes_from_outside, last_name
+from compilelint.static.values import ExternalInstance, Instance, options
+
+HAZARD = "frame-skip"
+NOT_ENTERED = frozenset(
+    {
+        "contextlib.redirect_stdout",
+        "contextlib.redirect_stderr",
+        "contextlib.closing",
+        "unittest.mock.patch",
+        "unittest.mock.patch.object",
+        "torch.device",
+        "torch.cuda.nvtx.range",
+        "torch.autograd.profiler.emit_nvtx",
+        "torch.backends.cudnn.flags",
+        "torch.backends.cuda.sdp_kernel",
+        "torch.utils.flop_counter.FlopCounterMode",
+        "torch.utils._python_dispatch.TorchDispatchMode",
+        "torch.overrides.TorchFunctionMode",
+        "torch._dynamo.config.patch",
+        "torch.compiler.set_stance",
+    }
+)
+NOT_STORED = frozenset({"torch.no_grad", "torch.enable_grad", "torch.inference_mode", "torch.device"})
+"""Managers of torch that can be made and entered here, but not entered if they were made before (device: neither)."""
+WATCH = Watch(nodes=(ast.With,))
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per context manager that is not entered."""
+    if not isinstance(node, ast.With):
+        return
+    for item in node.items:
+        manager = item.context_expr
+        confidence = refused(manager, view)
+        if confidence:
+            yield Hit(
+                manager,
+                f"Dynamo can't enter `{view.text(manager)}`, so this whole function runs eager",
+                "enter it around the compiled call, or make the manager in the `with` itself",
+                confidence,
+            )
+
+
+def refused(manager: ast.expr, view: View) -> Confidence | None:
+    """How sure it is that Dynamo does not enter `manager`; None if it does or nobody knows."""
+    if isinstance(manager, ast.Call):
+        return "certain" if view.callee(manager) in NOT_ENTERED else None
+    if not comes_from_outside(view.function, manager, view.entry):
+        return None
+    kinds = options(view.kind(manager))
+    if any(
+        isinstance(kind, Instance) or (isinstance(kind, ExternalInstance) and kind.name in NOT_STORED) for kind in kinds
+    ):
+        return "certain" if len(kinds) == 1 else "likely"
+    made = {ast.unparse(call.func) for call in bound_to(view.module, last_name(manager))}
+    return "likely" if made and made <= NOT_STORED else None
+
+
+BAD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Meter:
+    def __init__(self):
+        self.entered = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        return False
+
+
+class Timed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.meter = Meter()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        with self.meter:  # ~
+            return self.fc(x)
+""",
+        run="(Timed(), [(torch.ones(2, 4),)])",
+        default="skip",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import contextlib
+import sys
+
+import torch
+
+
+@torch.compile
+def table(x):
+    with torch.device("cpu"):  # ~
+        y = x + torch.arange(4)
+    return y * 2
+
+
+@torch.compile
+def quiet(x):
+    with contextlib.redirect_stdout(sys.stderr):  # ~
+        return torch.tanh(x)
+
+
+def both(x):
+    return table(x) + quiet(x)
+""",
+        run="(both, [(torch.ones(4),)])",
+        default="skip",
+        fullgraph="break",
+        inside=True,
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import contextlib
+
+import torch
+from torch import nn
+
+
+class Meter:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        return False
+
+
+@contextlib.contextmanager
+def doubled(x):
+    yield x * 2
+
+
+class Timed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.context = contextlib.nullcontext()
+        self.precision = torch.autocast("cpu", dtype=torch.bfloat16, enabled=False)
+
+    def forward(self, x):
+        meter = Meter()
+        with Meter(), meter, self.context, self.precision, torch.no_grad(), torch.profiler.record_function("fc"):
+            h = self.fc(x)
+        with doubled(h) as twice, contextlib.suppress(ValueError), contextlib.ExitStack() as stack:
+            stack.enter_context(Meter())
+            return torch.relu(twice)
+""",
+        run="(Timed(), [(torch.ones(2, 4),)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+)

@@ -1,0 +1,130 @@
+"""An iterator that was made outside can't be advanced in compiled code.
+
+## What it does
+Finds `next(...)`, loops and consumers (`list`, `sum`, `zip` and so on) over an iterator or generator that a global,
+an attribute or a parameter of the compiled function holds, in code that Dynamo traces.
+
+## Why it costs
+An iterator has a position that Dynamo can't look at without moving it, so it doesn't touch one it did not see being
+made: `next` breaks (GB4347, before 2.13 GB0160), iterating is refused (GB0811), and a `for` over it leaves no graph
+of the function.
+
+## Write instead
+Hand in a list or tuple; keep the position as a number. `iter(items)` inside the compiled function is fine.
+
+## Limits
+Iterators, generators, `zip`, `map` and `enumerate` that are made in traced code compile, wherever they are passed
+there; so do `range`, `dict.keys()` and `itertools.count`. Measured on torch 2.13.
+
+## References
+torch.compile documentation: "Common Graph Breaks". GB0160, GB0811, GB4347.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.questions import comes_from_outside
+from compilelint.static.values import ExternalInstance, Sequence, Value, options
+
+HAZARD = "graph-break"
+CONSUMERS = frozenset(f"builtins.{name}" for name in ("next", "list", "tuple", "sum", "set", "zip", "enumerate", "map"))
+ENDLESS = frozenset({"itertools.cycle"})
+WATCH = Watch(nodes=(ast.Name, ast.Attribute))
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per place where an iterator from outside is advanced."""
+    if not isinstance(node, (ast.Name, ast.Attribute)) or not all(map(is_iterator, options(view.kind(node)))):
+        return
+    parent = next(iter(view.parents(node)), None)
+    called = isinstance(parent, ast.Call) and node in parent.args and view.callee(parent) in CONSUMERS
+    looped = isinstance(parent, (ast.For, ast.comprehension)) and parent.iter is node
+    if (called or looped) and comes_from_outside(view.function, node, view.entry):
+        yield Hit(
+            parent if isinstance(parent, ast.Call) else node,
+            f"`{view.text(node)}` is an iterator from outside, which Dynamo can't advance: it splits the graph",
+            "hand in a list or tuple, or make the iterator inside the compiled function",
+        )
+
+
+def is_iterator(kind: Value) -> bool:
+    """Whether `kind` has a position that moves."""
+    if isinstance(kind, ExternalInstance):
+        return kind.name in ENDLESS
+    return isinstance(kind, Sequence) and kind.form in ("iterator", "generator")
+
+
+BAD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Scheduled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.rates = iter([0.1, 0.2, 0.3, 0.4])
+
+    def forward(self, x):
+        h = self.fc(x)
+        return h * next(self.rates)  # ~
+""",
+        run="(Scheduled(), [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import torch
+
+offsets = map(float, [1, 2, 3])
+
+
+@torch.compile
+def shift(x):
+    y = torch.tanh(x)
+    for offset in offsets:  # ~
+        y = y + offset
+    return y
+""",
+        run="(shift, [(torch.ones(4),)])",
+        default="skip",
+        fullgraph="break",
+        inside=True,
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+def total(values):
+    return sum(values) + sum(x for x in (1, 2))
+
+
+class Scheduled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+        self.rates = [0.1, 0.2]
+
+    def forward(self, x):
+        rates = iter(self.rates)
+        for layer, bias in zip(self.layers, (1, 2)):
+            x = layer(x) * next(rates) + bias
+        device = next(self.parameters()).device
+        return x.to(device) * total(i for i in range(3))
+""",
+        run="(Scheduled(), [(torch.ones(2, 4),)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+)

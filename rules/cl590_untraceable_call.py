@@ -1,0 +1,96 @@
+"""A call that Dynamo does not trace splits the graph.
+
+## What it does
+Finds calls of functions and methods that torch was seen not to trace and that no other rule describes. What breaks is
+not a list in this rule: it comes from a table that was made by compiling a small function for each name under each
+supported version of torch, for the kinds of arguments the call has.
+
+## Why it costs
+Dynamo ends the graph before the call, lets Python make it and starts another graph behind it; in a loop, a `try` or a
+`with` no graph is left of the function. `fullgraph=True` raises.
+
+## Write instead
+Make the call before or after the compiled code, or once in `__init__`. What belongs to the computation can become an
+operator with `torch.library.custom_op`.
+
+## Limits
+A name that the table lacks is not reported.
+
+## References
+torch.compile documentation: "Common Graph Breaks". The GB id in a message is explained in torch's graph-break
+registry.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+
+HAZARD = "graph-break"
+WATCH = Watch(nodes=(ast.Call,))
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per call that the table says breaks."""
+    if not isinstance(node, ast.Call):
+        return
+    found = view.breaks(node)
+    if found is not None:
+        reason = f" ({found})" if found != "?" else ""
+        yield Hit(
+            node,
+            f"Dynamo does not trace `{view.callee(node)}`{reason}: the graph splits at `{view.text(node)}`",
+            "call it outside the compiled code, once in `__init__`, or make it a `torch.library.custom_op`",
+        )
+
+
+BAD = (
+    Example(
+        code="""\
+import struct
+
+import torch
+from torch import nn
+
+
+class Framed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        h = self.fc(x)
+        size = struct.calcsize("ii")  # ~
+        return h * size
+""",
+        run="(Framed(), [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import struct
+
+import torch
+from torch import nn
+
+
+class Framed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.size = struct.calcsize("ii")
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.clamp(self.fc(x) * self.size, max=float(x.shape[0]))
+""",
+        run="(Framed(), [(torch.ones(2, 4),)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+)
