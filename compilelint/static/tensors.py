@@ -1,0 +1,140 @@
+"""Questions that several rules ask about tensors: is this one, what decides on it, who reads it back."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.model import Confidence
+from compilelint.rule import View
+from compilelint.static.questions import assigned_once
+from compilelint.static.values import Array, Const, Scalar, Sequence, Tensor, Value, options, tensor_certainty
+
+Site = ast.If | ast.While | ast.IfExp | ast.Assert | ast.comprehension | ast.match_case | ast.BoolOp | ast.UnaryOp
+RANDOM = ("torch.rand", "torch.bernoulli", "torch.normal", "torch.empty", "torch.Tensor.uniform_")
+
+
+def data(value: Value) -> Confidence | None:
+    """How sure it is that `value` lives in the graph; None if nothing says so.
+
+    A numpy array, or numpy scalar, is traced as a tensor (torch.compiler FAQ, "Does NumPy work with torch.compile?").
+    """
+    certainty = tensor_certainty(value)
+    if certainty is None and any(isinstance(option, Array) for option in options(value)):
+        return "likely"
+    return certainty
+
+
+def read_back(node: ast.expr, view: View) -> Confidence | None:
+    """How sure it is that making a Python number of `node` reads it out of the graph.
+
+    numpy's elementwise functions of Python numbers (`np.ceil(n / 2)`) are folded and read nothing back; of a list or an
+    array they do (measured on torch 2.13).
+    """
+    if isinstance(node, ast.Call) and view.callee(node).startswith("numpy.") and node.args:
+        kinds = [option for argument in node.args for option in options(view.kind(argument))]
+        if all(isinstance(kind, (Const, Scalar)) for kind in kinds):
+            return None
+    return data(view.kind(node))
+
+
+def decided(node: ast.expr, view: View) -> Confidence | None:
+    """How sure it is that Python's decision on `node`, an expression it tests, is a decision on graph data."""
+    sure = data(view.kind(node))
+    if sure is not None or not isinstance(node, ast.Compare) or len(node.ops) == 1:
+        return sure
+    operands = [node.left, *node.comparators]
+    for left, op, right in zip(operands, node.ops, operands[1:], strict=False):
+        if isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) or is_none(left) or is_none(right):
+            continue
+        sure = sure or data(view.kind(left)) or data(view.kind(right))
+    return sure
+
+
+def is_none(node: ast.expr) -> bool:
+    """The literal None."""
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def scalar_tensor(value: Value) -> Confidence | None:
+    """How sure it is that `value` is a tensor without dimensions, which Python may use as a number."""
+    if not all(option.rank == 0 for option in options(value) if isinstance(option, (Tensor, Array))):
+        return None
+    return data(value)
+
+
+def written_constant(node: ast.expr, view: View) -> bool:
+    """`torch.tensor(3)`, here or in the one assignment of the variable `node`: Dynamo keeps its value."""
+    made = assigned_once(view.function, node.id) if isinstance(node, ast.Name) else node
+    if not isinstance(made, ast.Call) or view.callee(made) != "torch.tensor" or not made.args:
+        return False
+    return isinstance(view.kind(made.args[0]), Const)
+
+
+def tensors_within(value: Value) -> Confidence | None:
+    """How sure it is that iterating over `value` gives tensors."""
+    sure = data(value)
+    for option in options(value):
+        if isinstance(option, Sequence):
+            items = option.items if option.items is not None else (option.element,)
+            sure = sure or next((found for item in items if (found := data(item))), None)
+    return sure
+
+
+def site_of(node: ast.expr, view: View) -> tuple[Site | None, bool]:
+    """What decides on the test `node`, and whether a `not` stands between.
+
+    An `and`, `or` or `not` whose result is kept, not branched on, is a site itself.
+    """
+    site: Site | None = None
+    negated = False
+    child: ast.AST = node
+    for parent in view.parents(node):
+        if isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not):
+            negated, site = True, parent
+        elif isinstance(parent, ast.BoolOp):
+            site = parent
+        elif isinstance(parent, (ast.If, ast.While, ast.IfExp, ast.Assert)):
+            return (parent, negated) if parent.test is child else (site, negated)
+        elif isinstance(parent, ast.comprehension):
+            return (parent, negated) if child in parent.ifs else (site, negated)
+        elif isinstance(parent, (ast.match_case, ast.MatchValue)):
+            return (parent if isinstance(parent, ast.match_case) else enclosing_case(parent, view)), negated
+        else:
+            break
+        child = parent
+    return site, negated
+
+
+def enclosing_case(node: ast.AST, view: View) -> ast.match_case | None:
+    """The `case` around a pattern."""
+    return next((parent for parent in view.parents(node) if isinstance(parent, ast.match_case)), None)
+
+
+def drawn_at_random(node: ast.expr, view: View) -> bool:
+    """Whether `node` compares a number that torch draws: `torch.rand([]) < p`, also through one variable."""
+    for part in ast.walk(node):
+        made = assigned_once(view.function, part.id) if isinstance(part, ast.Name) else part
+        if isinstance(made, ast.Call) and view.callee(made).startswith(RANDOM):
+            return True
+    return False
+
+
+def on_error_path(node: ast.AST, view: View) -> bool:
+    """Whether `node` runs only when something is wrong already: in or before a `raise`, or in an assert's message."""
+    child: ast.AST = node
+    for parent in view.parents(node):
+        if isinstance(parent, ast.Raise) or (isinstance(parent, ast.Assert) and parent.msg is child):
+            return True
+        if any(child in block and isinstance(block[-1], ast.Raise) for block in _blocks(parent) if block):
+            return True
+        child = parent
+    return False
+
+
+def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    if isinstance(node, ast.If):
+        yield node.body
+        yield node.orelse
+    elif isinstance(node, ast.ExceptHandler):
+        yield node.body

@@ -1,0 +1,147 @@
+"""An assert on a tensor splits the graph unless it is plain.
+
+## What it does
+Reports `assert` statements on tensor values in the forms that Dynamo does not keep in the graph: with a message that
+is made up at run time, with `not`, with a tensor before `and` or `or`, with a chained comparison.
+
+## Why it costs
+`assert t` and `assert t, "text"` become an assertion inside the graph and cost nothing. Dynamo knows them by their
+bytecode, a single jump over a constant message. Any other form is an ordinary branch on a tensor: the graph ends
+there (GB0170), or Dynamo does not find a text it can keep (GB0171).
+
+## Write instead
+A constant message, the comparison turned round, one assert per condition:
+
+    assert torch.isfinite(x).all(), "not finite"
+    assert (x > 0).all()
+    assert (x < 1).all()
+
+or `torch._assert_async(ok, "message")`, which python -O does not drop.
+
+## Limits
+A message held in a variable is not a constant to Dynamo and is reported. Adding strings, or an f-string without
+fields, is folded by Python and is fine. Asserts on shapes and Python values never break. Measured on torch 2.13.
+
+## References
+torch/_dynamo/symbolic_convert.py, the handling of assert; GB0170, GB0171.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.tensors import decided, site_of
+
+HAZARD = "graph-break"
+WATCH = Watch(tests=True)
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per tensor that an assert reads back instead of keeping."""
+    if not isinstance(node, ast.expr):
+        return
+    confidence = decided(node, view)
+    if confidence is None:
+        return
+    site, negated = site_of(node, view)
+    if not isinstance(site, ast.Assert):
+        return
+    why = what_is_odd(node, site, negated)
+    if why is not None:
+        yield Hit(
+            node,
+            f"this assert on the tensor `{view.text(node)}` has {why}: it splits the graph",
+            'write `assert condition, "constant text"`, one tensor each and without `not`; or `torch._assert_async`',
+            confidence,
+        )
+
+
+def what_is_odd(node: ast.expr, site: ast.Assert, negated: bool) -> str | None:
+    """Why the assert is more than one jump over a constant message; None if it is not."""
+    if site.msg is not None and not folded(site.msg):
+        return "a message that is not a constant"
+    if negated:
+        return "a `not` around it"
+    last = site.test
+    while isinstance(last, ast.BoolOp):
+        last = last.values[-1]
+    if node is not last:
+        return "more conditions behind it"
+    return "a chained comparison" if isinstance(node, ast.Compare) and len(node.ops) > 1 else None
+
+
+def folded(message: ast.expr) -> bool:
+    """Whether Python's compiler makes one constant of the message."""
+    if isinstance(message, ast.JoinedStr):
+        return not any(isinstance(part, ast.FormattedValue) for part in message.values)
+    if isinstance(message, ast.BinOp):
+        return folded(message.left) and folded(message.right)
+    return isinstance(message, ast.Constant)
+
+
+BAD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Head(nn.Module):
+    def __init__(self, classes=4):
+        super().__init__()
+        self.classes = classes
+        self.proj = nn.Linear(4, classes)
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor):
+        assert labels.max() < self.classes, f"a label is not below {self.classes}"  # ~
+        return self.proj(x)[:, 0] * labels
+""",
+        run="(Head(), [(torch.ones(2, 4), torch.tensor([0, 1]))])",
+        default="break",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import torch
+
+
+def normalise(weights: torch.Tensor):
+    assert not torch.isnan(weights).any(), "nan"  # ~
+    assert (weights >= 0).all() and weights.sum() > 0  # ~
+    return weights / weights.sum()
+""",
+        run="(normalise, [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Head(nn.Module):
+    def __init__(self, classes=4):
+        super().__init__()
+        self.classes = classes
+        self.proj = nn.Linear(4, classes)
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor):
+        assert x.shape[0] == labels.shape[0], f"{x.shape[0]} rows, {labels.shape[0]} labels"
+        assert not self.proj.bias is None and x.dim() == 2, "shape"
+        assert labels.max() < self.classes, "a label is out of " "range"
+        assert x.dim() == 2 and torch.isfinite(x).all()
+        for row in range(2):
+            assert x[row].sum() < 1e6
+        return self.proj(x)[:, 0] * labels
+""",
+        run="(Head(), [(torch.ones(2, 4), torch.tensor([0, 1]))])",
+        default="clean",
+        fullgraph="clean",
+    ),
+)

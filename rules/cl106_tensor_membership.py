@@ -1,0 +1,161 @@
+"""Looking a tensor up among values, or a value up in a tensor, reads it back.
+
+## What it does
+Reports `t in values` and `t not in values` for a tensor `t` where the answer is branched on, `value in t` where `t`
+is the tensor, and `index` or `remove` on a list of tensors.
+
+## Why it costs
+Python compares item by item and needs a bool for each. A test such as `if t in (1, 2)` ends the graph (GB0170);
+`value in t` and `t not in (...)` are read in the middle of an expression, where Dynamo cannot resume, and the whole
+frame runs uncompiled (GB0124, GB0033). A GPU is waited for. `fullgraph=True` raises.
+
+## Write instead
+    hit = torch.isin(t, torch.tensor([1.0, 2.0], device=t.device))
+    x = torch.where(hit, a, b)
+    found = (x == value).any()
+
+## Limits
+Python values in lists and dict keys compile, and so does `t in values` whose answer is never branched on. `assert t
+in values` stays in the graph. Measured on torch 2.13.
+
+## References
+torch.compile programming model: "Common Graph Breaks". GB0033, GB0124, GB0170.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.model import Confidence
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.tensors import data, site_of, tensors_within
+from compilelint.static.values import Sequence, options
+
+HAZARD = "graph-break"
+WATCH = Watch(nodes=(ast.Compare, ast.Call))
+INSTEAD = "compare on the device: `torch.isin(t, values)`, `(t == value).any()`, and select with `torch.where`"
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per comparison or look-up that asks tensors for their truth."""
+    if isinstance(node, ast.Call):
+        yield from looked_up(node, view)
+        return
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], (ast.In, ast.NotIn)):
+        return
+    within = data(view.kind(node.comparators[0]))
+    if within is not None:
+        yield Hit(
+            node,
+            f"`{view.text(node)}` searches a tensor and needs a Python answer: the whole function runs uncompiled",
+            INSTEAD,
+            within,
+            "frame-skip",
+        )
+        return
+    confidence = compared(node, view)
+    if confidence is None:
+        return
+    site, negated = site_of(node, view)
+    if isinstance(node.ops[0], ast.NotIn):
+        message = (
+            f"`{view.text(node)}` reads tensors back where Dynamo cannot resume: the whole function runs uncompiled"
+        )
+        yield Hit(node, message, INSTEAD, confidence, "frame-skip")
+    elif site is not None and not (isinstance(site, ast.Assert) and not negated):
+        message = f"`{view.text(node)}` compares tensors one by one to choose a branch: Dynamo splits the graph here"
+        yield Hit(node, message, INSTEAD, confidence)
+
+
+def compared(node: ast.Compare, view: View) -> Confidence | None:
+    """How sure it is that a tensor is looked for in a list or tuple; sets and dicts go by identity and compile."""
+    values = options(view.kind(node.comparators[0]))
+    if not all(isinstance(value, Sequence) and value.form in ("list", "tuple") for value in values):
+        return None
+    if all(isinstance(value, Sequence) and value.items == () for value in values):
+        return None
+    return data(view.kind(node.left))
+
+
+def looked_up(node: ast.Call, view: View) -> Iterator[Hit]:
+    """`tensors.index(t)`, `tensors.remove(t)`."""
+    if view.callee(node) not in ("list.index", "list.remove", "tuple.index") or not isinstance(
+        node.func, ast.Attribute
+    ):
+        return
+    confidence = tensors_within(view.kind(node.func.value))
+    if confidence is not None:
+        message = f"`{view.text(node)}` compares tensors one by one to find a place: Dynamo splits the graph here"
+        yield Hit(
+            node,
+            message,
+            "keep positions in Python, or find them with `(stacked == t).nonzero_static(...)`",
+            confidence,
+        )
+
+
+BAD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Router(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+        self.stops = [1.0, 2.0]
+
+    def forward(self, x: torch.Tensor):
+        if x.sum() in self.stops:  # ~
+            return x
+        return self.proj(x)
+""",
+        run="(Router(), [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import torch
+
+
+def finish(ids: torch.Tensor, eos: int = 2):
+    done = eos in ids  # ~
+    return ids + int(done)
+""",
+        run="(finish, [(torch.ones(2, 4, dtype=torch.long),)])",
+        default="skip",
+        fullgraph="break",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Router(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+        self.names = {"proj": 1}
+
+    def forward(self, x: torch.Tensor, mode: str = "fast"):
+        if mode in ("slow", "exact") or x.shape[0] in [3, 5] or x.dtype in (torch.float16, torch.bfloat16):
+            return x
+        if "proj" in self.names and mode not in self.names:
+            x = self.proj(x)
+        kept = [mode, "slow"].index(mode)
+        stops = torch.tensor([1.0, 2.0])
+        return torch.where(torch.isin(x.sum(), stops), x, x + kept)
+""",
+        run="(Router(), [(torch.ones(2, 4),)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+)
