@@ -198,7 +198,10 @@ class Tracer:
             maker = self.evaluate(decorator, frame)
             if isinstance(decorator, ast.Call) and maker == UNKNOWN:
                 maker = self._decorator_with_options(decorator, frame)
-            result = self.call(maker, (function,), {}, decorator, frame) if maker != UNKNOWN else UNKNOWN
+            keywords: dict[str, Value] = {}
+            if isinstance(decorator, ast.Call) and maker == External("torch.compile"):
+                keywords = {k.arg: self.evaluate(k.value, frame) for k in decorator.keywords if k.arg is not None}
+            result = self.call(maker, (function,), keywords, decorator, frame) if maker != UNKNOWN else UNKNOWN
             if isinstance(result, (Function, Compiled, Partial)):
                 function = result
         return function
