@@ -43,9 +43,9 @@ from compilelint.static.turns import already_read, each_turn, is_move_to_host, i
 from compilelint.static.values import Sequence, Tensor, options, tensor_certainty, tensors_in
 
 HAZARD = "host-sync"
-WATCH = Watch(nodes=(ast.Call, ast.Subscript), tests=True, regions=frozenset({"decode-loop"}))
+WATCH = Watch(nodes=(ast.Call, ast.Subscript, ast.FormattedValue), tests=True, regions=frozenset({"decode-loop"}))
 BY_NAME = frozenset({"item", "tolist", "cpu"})
-BUILTINS = frozenset({"builtins.int", "builtins.float", "builtins.bool", "builtins.str", "builtins.print"})
+BUILTINS = frozenset(f"builtins.{name}" for name in ("int", "float", "bool", "str", "print", "range", "max", "min"))
 
 BAD = (
     Example(
@@ -165,6 +165,9 @@ def _read(node: ast.expr, view: View) -> tuple[str, Confidence | None]:
     if isinstance(node, ast.Call) and view.callee(node) in BUILTINS:
         read = [argument for argument in node.args if on_device(view.kind(argument))]
         return "reads a tensor back", tensor_certainty(view.kind(read[0])) if read else None
+    if isinstance(node, ast.FormattedValue):
+        shown = view.kind(node.value)
+        return "is printed", tensor_certainty(shown) if on_device(shown) else None
     if isinstance(node, ast.Subscript):
         return _by_index(node, view)
     if on_device(view.kind(node)) and _is_tested(node, view):

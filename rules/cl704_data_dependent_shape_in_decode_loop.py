@@ -87,8 +87,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if confidence is not None:
         yield Hit(
             node,
-            f"the size of `{view.text(node)}` depends on the data: on every turn the host waits for the GPU to learn it,"
-            " and later steps see new shapes",
+            f"the size of `{view.text(node)}` depends on the data: on every turn the host waits for the GPU to learn"
+            " it, and later steps see new shapes",
             "keep the size fixed: `torch.where(mask, x, filler)`, a multiplication by the mask, `torch.nonzero_static`",
             confidence=confidence,
         )

@@ -100,8 +100,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     yield Hit(
         node,
-        f"`{view.text(node)}` makes the host wait until the GPU is idle, on every {_unit(view)}: nothing of the next step"
-        " is queued meanwhile",
+        f"`{view.text(node)}` makes the host wait until the GPU is idle, on every {_unit(view)}: nothing of the next"
+        " step is queued meanwhile",
         "remove it; to time a step, record events and read them after the loop",
         confidence="likely",
     )

@@ -1,0 +1,191 @@
+"""Writing in place to an input of a compiled function switches CUDA graphs off for the whole graph.
+
+## What it does
+
+In code compiled with `mode="reduce-overhead"` or `"max-autotune"`, finds in-place writes (`x.add_(1)`, `x[i] = v`, `x
++= y`, `cache.k.index_copy_(…)`) to an argument, or to a tensor held by an argument that is not an `nn.Module`.
+
+## Why it costs
+
+A CUDA graph replays on fixed addresses. An input is copied to such an address first, so that a write would reach the
+copy and not the caller's tensor; Inductor therefore gives up on CUDA graphs: "skipping cudagraphs due to mutated
+inputs" (measured on an H200, torch 2.11, for an argument and for a tensor in a cache object). The call works, at the
+speed of the default mode.
+
+## Write instead
+
+- Hold what is written in a module: buffers and tensor attributes of an `nn.Module` keep their address, and writing to
+  them keeps the CUDA graph (measured, both).
+- Or mark the tensor once, before the first call: `torch._dynamo.mark_static_address(cache.k)`.
+- Or return the new value instead of writing it.
+
+## References
+
+PyTorch documentation "CUDAGraph Trees", on input mutation support.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.model import Confidence
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.state import own_nodes, parameters, root_of
+from compilelint.static.values import UNKNOWN, Instance, Value, options, tensor_certainty
+
+HAZARD = "cudagraph-skip"
+WATCH = Watch(nodes=(ast.Call, ast.Assign, ast.AugAssign))
+CUDA_GRAPH_MODES = frozenset({"reduce-overhead", "max-autotune"})
+NOT_WRITING = frozenset({"requires_grad_", "detach_", "share_memory_", "rename_", "retain_grad_"})
+
+BAD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Cache:
+    def __init__(self, length, dim):
+        self.k = torch.zeros(1, length, dim)
+        self.position = torch.zeros(1, dtype=torch.long)
+
+    def append(self, k):
+        self.k.index_copy_(1, self.position, k)  # ~
+        self.position += 1  # ~
+        return self.k
+
+
+class Step(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x: torch.Tensor, cache: Cache):
+        return cache.append(self.proj(x)) * 2
+
+
+step = torch.compile(Step(), mode="reduce-overhead")
+""",
+    ),
+    Example(
+        code="""
+import torch
+
+
+@torch.compile(mode="max-autotune")
+def update(state: torch.Tensor, x: torch.Tensor):
+    state[0] = x.sum()  # ~
+    state.mul_(0.9)  # ~
+    return state * x
+""",
+    ),
+)
+GOOD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Step(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+        self.register_buffer("cache", torch.zeros(1, 16, dim))
+        self.register_buffer("position", torch.zeros(1, dtype=torch.long))
+
+    def forward(self, x: torch.Tensor):
+        h = self.proj(x)
+        h.mul_(2)
+        x = x + 1
+        x.add_(1)
+        self.cache.index_copy_(1, self.position, h)
+        self.position.add_(1)
+        return self.cache * x
+
+
+step = torch.compile(Step(), mode="reduce-overhead")
+""",
+    ),
+    Example(
+        code="""
+import torch
+
+
+@torch.compile
+def update(state: torch.Tensor, x: torch.Tensor):
+    state.mul_(0.9)
+    return state * x
+""",
+        run="update, [(torch.ones(4), torch.ones(4)) for _ in range(3)]",
+        default="clean",
+        fullgraph="clean",
+        inside=True,
+    ),
+)
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the in-place write to a tensor that comes into the region from outside."""
+    if view.options.get("mode") not in CUDA_GRAPH_MODES:
+        return
+    place = _written_in_place(node)
+    if place is None or not _is_input(place, view) or _is_marked(view.module):
+        return
+    confidence = _certainty(place, node, view)
+    if confidence is None:
+        return
+    assert isinstance(node, (ast.expr, ast.stmt))
+    yield Hit(
+        node,
+        f"`{view.text(place)}` comes into the compiled code from outside and is written in place: CUDA graphs are"
+        " skipped for the whole graph (mutated inputs)",
+        "hold it in a module as a buffer, or mark it with `torch._dynamo.mark_static_address`, or return the new value",
+        confidence=confidence,
+    )
+
+
+def _written_in_place(node: ast.AST) -> ast.expr | None:
+    """The tensor that `t.op_()`, `t[i] = v` or `t += v` writes to."""
+    if isinstance(node, ast.Call):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        writes = name.endswith("_") and not name.startswith("_") and name not in NOT_WRITING
+        return node.func.value if writes and isinstance(node.func, ast.Attribute) else None
+    if isinstance(node, ast.Assign):
+        target = node.targets[0]
+        return target.value if isinstance(target, ast.Subscript) else None
+    return node.target if isinstance(node, ast.AugAssign) else None
+
+
+def _is_input(place: ast.expr, view: View) -> bool:
+    """Whether a tensor is an argument of the region, or hangs off an object that is not a module."""
+    while isinstance(place, ast.Subscript):
+        place = place.value
+    root = root_of(place)
+    if not isinstance(root, ast.Name) or root.id not in parameters(view.function):
+        return False
+    if isinstance(place, ast.Attribute):
+        return all(_is_plain(option) for option in options(view.kind(place.value)))
+    return view.entry and not any(
+        isinstance(node, ast.Name) and node.id == root.id and isinstance(node.ctx, ast.Store)
+        for node in own_nodes(view.function)
+        if not isinstance(node, ast.AugAssign)
+    )
+
+
+def _is_plain(value: Value) -> bool:
+    return isinstance(value, Instance) and not value.is_module
+
+
+def _certainty(place: ast.expr, node: ast.AST, view: View) -> Confidence | None:
+    kind = view.kind(place)
+    if tensor_certainty(kind) is not None:
+        return tensor_certainty(kind)
+    return "likely" if kind == UNKNOWN and isinstance(node, ast.Call) else None
+
+
+def _is_marked(module: ast.Module) -> bool:
+    """Whether the file gives tensors a fixed address itself."""
+    return any(isinstance(node, ast.Attribute) and node.attr == "mark_static_address" for node in ast.walk(module))
