@@ -271,6 +271,17 @@ def test_hooks_call_what_the_command_line_has() -> None:
         assert parse([*entry.split(), "model.py"]).paths == ["model.py"]
 
 
+def test_context_is_read_but_not_reported(
+    static: StaticPass, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg/caller.py").write_text("")
+    static.findings = (ITEM, replace(PRINT, path="pkg/caller.py"))
+    assert main(["model.py", "--context", "pkg", "--output-format", "json"]) == 1
+    assert [file.name for file in static.files] == ["model.py", "caller.py"]
+    assert [finding["rule"] for finding in json.loads(capsys.readouterr().out)["findings"]] == ["CL201"]
+
+
 def test_statistics(static: StaticPass, capsys: pytest.CaptureFixture[str]) -> None:
     static.findings = (PRINT, replace(PRINT, fingerprint="2"), ITEM)
     assert main(["--statistics", "--output-format", "concise"]) == 1

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from compilelint.command.options import settings_for
 from compilelint.command.output import emit, outputs, tell_failures
 from compilelint.config import ConfigError, Settings
-from compilelint.model import Finding, Report, RuleCard, TargetRun
+from compilelint.model import Failure, Finding, Report, RuleCard, TargetRun
 from compilelint.report.places import relative_to
+from compilelint.sift import BUILT_IN_CARDS, SUPPRESSION_CARD
 from compilelint.sift.select import SEEN, check_codes, outside_per_file_ignores, selected, sure_enough
 from compilelint.source import Sources, decode
 from compilelint.static.discover import Discovery, discover
@@ -92,10 +93,8 @@ def _report(
         for path, text in given.items():
             findings, failures = lint_text(_shown(path, sources.cwd), text, settings)
     elif found.files:
-        from compilelint.static import lint
-
-        result = lint(found.files, settings)
-        findings, failures = result.findings, (*failures, *result.failures)
+        findings, unread = _static_pass(found, options.context or (), settings, sources.cwd)
+        failures = (*failures, *unread)
     if specs:
         from compilelint.command.targets import run_specs
         from compilelint.merge import merge
@@ -112,6 +111,27 @@ def _report(
         files=len(found.files),
     )
     return relative_to(report, sources.cwd)
+
+
+def _static_pass(
+    found: Discovery, context: Sequence[str], settings: Settings, cwd: Path
+) -> tuple[tuple[Finding, ...], tuple[Failure, ...]]:
+    """What the static pass says about the files found; `context` is read with them, for the code that calls them."""
+    from compilelint.static import lint
+
+    if not context:
+        result = lint(found.files, settings)
+        return result.findings, result.failures
+    around = discover(context, settings, cwd)
+    result = lint(tuple(dict.fromkeys((*found.files, *around.files))), settings)
+    real = {file.resolve() for file in found.files}
+
+    def asked(path: str) -> bool:
+        return (cwd / path).resolve() in real
+
+    findings = tuple(finding for finding in result.findings if asked(finding.path))
+    unread = tuple(failure for failure in result.failures if asked(failure.path))
+    return findings, (*around.failures, *unread)
 
 
 def _sifted(
@@ -133,6 +153,8 @@ def _sifted(
         report_unused=frozenset(path for file, path in shown.items() if file not in found.named),
         ran=ran,
     )
+    own = frozenset(shown.values())  # what is wrong with a comment in somebody else's file is theirs to know
+    findings = tuple(f for f in findings if f.rule != SUPPRESSION_CARD.code or f.path in own)
     findings = selected(findings, settings)
     findings = outside_per_file_ignores(findings, settings, sources.cwd)
     findings = sure_enough(findings, settings.min_confidence)
@@ -185,7 +207,6 @@ def _check_selection(settings: Settings) -> None:
 def all_cards() -> tuple[RuleCard, ...]:
     """Every rule's card, sorted by code, with those of the codes that have no rule file."""
     from compilelint.rulebook import load_rules
-    from compilelint.sift import BUILT_IN_CARDS
 
     loaded = [rule.card for rule in load_rules()]
     taken = {card.code for card in loaded}

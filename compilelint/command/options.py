@@ -171,6 +171,9 @@ def _file_options(parser: Parser) -> None:
         default=None,
         help="read ignored files",
     )
+    group.add_argument(
+        "--context", action="append", metavar="PATH", help="read these too, without reporting on them (repeatable)"
+    )
     group.add_argument("--stdin-filename", metavar="PATH", help="where the text on stdin comes from")
     group.add_argument("--show-files", action="store_true", help="list the files that would be checked, and stop")
 
