@@ -78,8 +78,12 @@ class _Record:
         return cls(tuple(item for run in runs for item in run.evidence), reached, sound)
 
 
-@lru_cache(maxsize=4096)
 def _real(path: str) -> str:
+    return _resolved(str(Path(path).absolute()))
+
+
+@lru_cache(maxsize=4096)
+def _resolved(path: str) -> str:
     return str(Path(path).resolve())
 
 

@@ -172,7 +172,12 @@ class DynamoWatch:
         )
 
     def _definition(self, code: CodeType) -> Step:
+        """Where a frame's function is defined, or, if it is torch's own (`torch.compile(nn.LSTM())`), called."""
         path = absolute(code.co_filename)
+        if not user_owned(path):
+            caller = _calling_user_frame()
+            if caller is not None:
+                return caller
         return Step(path, definition_line(path, code.co_firstlineno), plain_name(code.co_name))
 
     # -- lines that Dynamo traced -------------------------------------------------------------------------------
@@ -206,6 +211,16 @@ class DynamoWatch:
             yield
         except Exception as error:
             self._recorder.send("note", text=f"an observation was lost: {breaks.one_line(repr(error))}")
+
+
+def _calling_user_frame() -> Step | None:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if user_owned(code.co_filename):
+            return Step(absolute(code.co_filename), frame.f_lineno, plain_name(code.co_name))
+        frame = frame.f_back
+    return None
 
 
 def _called_by_dynamo() -> bool:

@@ -1,0 +1,159 @@
+"""Small targets for the runtime tests, one per way in which a program can compile, fail, die or disturb."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import logging
+import logging.config
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from compilelint import Target
+from compilelint.runtime.target import Call
+
+
+def breaking() -> Target:
+    def step(x: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
+        y = x * scale
+        if y.sum() > 0:  # break
+            y = y + 1
+        for _ in range(2):
+            print("step")  # skip
+            y = y * 2
+        return y
+
+    return Target(step, calls=[(torch.ones(3),), {"x": torch.ones(3)}, Call(torch.ones(3), scale=1.0)])
+
+
+class Counting(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.calls > 100:  # recompile
+            x = x + 1
+        self.calls += 1
+        if x.shape[0] > 100:
+            x = x - 1  # never reached
+        return x * 2
+
+
+def counting() -> Target:
+    return Target(Counting(), calls=[(torch.ones(3),)] * 10)
+
+
+@torch.compile(fullgraph=True)
+def compiled_inside(x: torch.Tensor) -> torch.Tensor:
+    print("inside")  # inside
+    return x + 1
+
+
+def engine() -> Target:
+    return Target(compiled_inside, calls=[(torch.ones(2),)], compile=False)
+
+
+class Stages(torch.nn.Module):
+    def forward(self, x: torch.Tensor):  # generator
+        for _ in range(2):
+            x = x + 1
+            yield x
+
+
+def generator() -> Target:
+    stages = torch.compile(Stages())
+    return Target(lambda x: list(stages(x)), calls=[(torch.ones(2),)], compile=False)
+
+
+def clean() -> Target:
+    return Target(torch.nn.Linear(2, 2), calls=[(torch.ones(1, 2),)] * 2)
+
+
+def decoding() -> Target:
+    model = torch.nn.Linear(2, 2)
+
+    @torch.no_grad()
+    def decode(step) -> None:
+        x = torch.ones(1, 2)
+        for _ in range(3):
+            x = step(x)
+
+    return Target(model, decode=decode)
+
+
+def raising() -> Target:
+    return Target(lambda x: x.no_such_method(), calls=[(torch.ones(2),)])
+
+
+def leaving() -> Target:
+    return Target(lambda x: sys.exit(3), calls=[(torch.ones(2),)])
+
+
+def quitting() -> Target:
+    """Ends its process in the second pass, after a break."""
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        print(x)  # seen before the end
+        return x
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        step_compiled(x)
+        if torch._dynamo.utils.counters["frames"]["total"]:
+            os._exit(0)
+        return x
+
+    step_compiled = torch.compile(step)
+    return Target(run, calls=[(torch.ones(2),)], compile=False)
+
+
+def segfault() -> Target:
+    return Target(lambda x: ctypes.string_at(0), calls=[(torch.ones(2),)])
+
+
+def hanging() -> Target:
+    """Hangs, deaf to polite signals, with a child process of its own. Leaves the ids of both."""
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        child = os.fork()
+        if child == 0:
+            time.sleep(600)
+        Path(os.environ["HANGING_PIDS"]).write_text(f"{os.getpid()} {child}")
+        time.sleep(600)
+        return x
+
+    return Target(step, calls=[(torch.ones(2),)])
+
+
+def disturbing() -> Target:
+    """Prints, replaces the logging set-up, silences loggers, forks, closes descriptors, ends standard output."""
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        return x + x.sum().item()  # disturbed
+
+    def disturb(x: torch.Tensor) -> torch.Tensor:
+        os.write(1, b'{"kind": "evidence"}\n\xff\xfe' * 100)
+        sys.stdout.write("garbage\n" * 1000)
+        logging.config.dictConfig({"version": 1, "disable_existing_loggers": True})
+        logging.disable(logging.CRITICAL)
+        os.closerange(3, 64)
+        with contextlib.suppress(OSError):
+            sys.stdout.close()
+        if os.fork() == 0:
+            step_compiled(x)
+            os._exit(0)
+        os.wait()
+        return step_compiled(x)
+
+    step_compiled = torch.compile(step)
+    return Target(disturb, calls=[(torch.ones(2),)], compile=False)
+
+
+def not_a_target() -> object:
+    return torch.nn.Linear(2, 2)
