@@ -31,6 +31,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from compilelint.rule import Example, Hit, View, Watch
 
@@ -87,15 +88,22 @@ def understood(call: ast.Call) -> bool:
 
 def operator_called(call: ast.AST, module: ast.Module) -> Operator | None:
     """The operator of this file that is called, by variable or as `torch.ops.ns.op`."""
-    if not isinstance(call, ast.Call):
+    operators = operators_in(module)
+    if not operators or not isinstance(call, ast.Call):
         return None
     name = ast.unparse(call.func).removesuffix(".default")
     if name.startswith("torch.ops."):
         name = "::".join(name.split(".")[2:4])
-    return next((operator for operator in operators_in(module) if name in operator.label), None)
+    return next((operator for operator in operators if name in operator.label), None)
 
 
-def operators_in(module: ast.Module) -> Iterator[Operator]:
+@lru_cache(maxsize=256)
+def operators_in(module: ast.Module) -> tuple[Operator, ...]:
+    """The operators a file defines; found once per file, since the rule asks at every call."""
+    return tuple(_operators(module))
+
+
+def _operators(module: ast.Module) -> Iterator[Operator]:
     """Functions under `torch.library.custom_op` and schemas given to `torch.library.define`."""
     for node in module.body:
         if isinstance(node, ast.FunctionDef):

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 from compilelint.rule import Example, Hit, View, Watch
 
@@ -49,7 +50,13 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
                 )
 
 
-def operators_in(module: ast.Module) -> Iterator[tuple[ast.FunctionDef, ast.Call]]:
+@lru_cache(maxsize=256)
+def operators_in(module: ast.Module) -> tuple[tuple[ast.FunctionDef, ast.Call], ...]:
+    """The operators a file makes; found once per file, since the rule asks at every call."""
+    return tuple(_operators(module))
+
+
+def _operators(module: ast.Module) -> Iterator[tuple[ast.FunctionDef, ast.Call]]:
     """The functions that `custom_op` makes operators of, each with the decorator call."""
     for node in module.body:
         if isinstance(node, ast.FunctionDef):

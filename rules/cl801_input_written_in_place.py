@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
@@ -186,6 +187,7 @@ def _certainty(place: ast.expr, node: ast.AST, view: View) -> Confidence | None:
     return "likely" if kind == UNKNOWN and isinstance(node, ast.Call) else None
 
 
+@lru_cache(maxsize=256)
 def _is_marked(module: ast.Module) -> bool:
     """Whether the file gives tensors a fixed address itself."""
     return any(isinstance(node, ast.Attribute) and node.attr == "mark_static_address" for node in ast.walk(module))

@@ -7,6 +7,8 @@ file reaches.
 from __future__ import annotations
 
 import ast
+import re
+import sys
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -73,6 +75,30 @@ def read_module(path: Path, name: str) -> ModuleIndex:
         raise ReadError(f"cannot be read: {error.strerror or error}") from error
 
 
+_TOP_LEVEL = re.compile(
+    rb"^(?:class|def|async def)\s+(\w+)|^(\w+)\s*[:=]|^[^\S\n]*(?:from|import)\s[^\n]*", re.MULTILINE
+)
+_WORD = re.compile(rb"\w+")
+
+
+def _top_level_names(path: Path) -> frozenset[str] | None:
+    """Names a file may bind at module level, by its text; None where parentheses after an import hide some."""
+    try:
+        text = path.read_bytes()
+    except OSError:
+        return frozenset()
+    names: set[bytes] = set()
+    for match in _TOP_LEVEL.finditer(text):
+        defined = match[1] or match[2]
+        if defined:
+            names.add(defined)
+        elif match[0].rstrip().endswith((b"(", b"\\", b"*")):
+            return None
+        else:
+            names.update(_WORD.findall(match[0]))
+    return frozenset(name.decode(errors="replace") for name in names)
+
+
 def module_name(path: Path) -> tuple[str, Path]:
     """The dotted name a file has when imported, and the folder its top-level package lies in."""
     parts = [] if path.name == "__init__.py" else [path.stem]
@@ -96,6 +122,8 @@ class Program:
         self._mro: dict[ClassRef, tuple[ClassRef | str, ...]] = {}
         self.roots: list[Path] = []
         self.linted: tuple[str, ...] = ()
+        self._packages: frozenset[str] = frozenset()
+        self._defined: dict[str, frozenset[str] | None] = {}
         self._claim(files)
 
     def _claim(self, files: tuple[Path, ...]) -> None:
@@ -110,6 +138,7 @@ class Program:
             self._paths[name] = path
             linted.append(name)
         self.linted = tuple(linted)
+        self._packages = frozenset(name.partition(".")[0] for name in linted if "." in name)
 
     def module(self, name: str) -> ModuleIndex | None:
         """The module of that dotted name, read on first use; None if the project has none or it cannot be parsed."""
@@ -127,7 +156,7 @@ class Program:
 
     def _find(self, name: str) -> Path | None:
         parts = name.split(".")
-        if not all(part.isidentifier() for part in parts):
+        if not all(part.isidentifier() for part in parts) or not self._is_project(parts):
             return None
         for root in self.roots:
             base = root.joinpath(*parts)
@@ -135,6 +164,21 @@ class Program:
                 if candidate.is_file():
                     return candidate
         return None
+
+    def _is_project(self, parts: list[str]) -> bool:
+        """Whether a dotted name can lie in the project: in a linted package, or a file next to a linted script."""
+        return parts[0] in self._packages or (len(parts) == 1 and parts[0] not in sys.stdlib_module_names)
+
+    def _may_define(self, module: str, name: str) -> bool:
+        """False if a module certainly does not bind `name`: a look at its text, so that few star imports are parsed."""
+        if self._modules.get(module) is not None:
+            return True
+        if module not in self._defined:
+            path = self._paths.get(module) or self._find(module)
+            plain = path is not None and path.name != "__init__.py"
+            self._defined[module] = _top_level_names(path) if path is not None and plain else None
+        names = self._defined[module]
+        return names is None or name in names
 
     def resolve(self, module: ModuleIndex, name: str, hops: int = 0) -> Definition | None:
         """What a module-level name of `module` means; None if the module does not bind it."""
@@ -153,7 +197,7 @@ class Program:
         if hops > MAX_IMPORT_HOPS:
             return None
         for origin in module.stars:
-            source = self.module(origin)
+            source = self.module(origin) if self._may_define(origin, name) else None
             found = self.resolve(source, name, hops + 1) if source else None
             if found is not None:
                 return found
@@ -193,7 +237,7 @@ class Program:
             source = self.module(binding.module)
             return (source, binding.attribute) if source else None
         for origin in module.stars:
-            source = self.module(origin)
+            source = self.module(origin) if self._may_define(origin, name) else None
             if source and self.resolve(source, name) is not None:
                 return source, name
         return None
@@ -267,7 +311,10 @@ class Program:
 
 
 KNOWN_PLAIN_BASES = frozenset(
-    ["object", "abc", "ABC", "enum", "Enum", "typing", "Generic", "Protocol", "dict", "list", "tuple", "set", "str", "int", "float", "Exception", "collections", "dataclasses", "NamedTuple", "TypedDict", "threading", "unittest", "json", "argparse", "contextlib", "pydantic"]
+    (
+        "object abc ABC enum Enum typing Generic Protocol dict list tuple set str int float Exception collections "
+        "dataclasses NamedTuple TypedDict threading unittest json argparse contextlib pydantic"
+    ).split()
 )
 """Bases that say nothing about being a module."""
 

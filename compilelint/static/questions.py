@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import lru_cache
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
 
 
 def assigned_once(function: FunctionNode, name: str) -> ast.expr | None:
     """The expression assigned to the local variable `name`, or None unless `function` assigns it exactly one."""
-    values = [
-        statement.value
-        for statement in ast.walk(function)
-        if isinstance(statement, ast.Assign)
-        for target in statement.targets
-        if isinstance(target, ast.Name) and target.id == name
-    ]
+    values = _assignments(function).get(name, ())
     return values[0] if len(values) == 1 else None
+
+
+@lru_cache(maxsize=1024)
+def _assignments(function: FunctionNode) -> dict[str, tuple[ast.expr, ...]]:
+    """By variable, what a function assigns to it; found once per function, since rules ask at every call."""
+    found: dict[str, tuple[ast.expr, ...]] = {}
+    for statement in ast.walk(function):
+        if isinstance(statement, ast.Assign):
+            for target in statement.targets:
+                if isinstance(target, ast.Name):
+                    found[target.id] = (*found.get(target.id, ()), statement.value)
+    return found
 
 
 def made_here(function: FunctionNode, node: ast.expr) -> bool:
@@ -41,16 +48,25 @@ def called_by(node: ast.expr, parents: Iterable[ast.AST]) -> ast.Call | None:
     return None
 
 
-def bound_to(module: ast.Module, name: str) -> Iterator[ast.Call]:
+def bound_to(module: ast.Module, name: str) -> tuple[ast.Call, ...]:
     """The calls whose result the file binds to `name`, as a variable or as an attribute: `self.name = f(x)`.
 
     For what kinds do not tell: an object that some wrapper made of another one.
     """
+    return _bindings(module).get(name, ())
+
+
+@lru_cache(maxsize=256)
+def _bindings(module: ast.Module) -> dict[str, tuple[ast.Call, ...]]:
+    """By name, the calls that a file binds; found once per file, since rules ask at every call."""
+    found: dict[str, tuple[ast.Call, ...]] = {}
     for node in ast.walk(module):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             for target in node.targets:
-                if name in (getattr(target, "attr", None), getattr(target, "id", None)):
-                    yield node.value
+                name = getattr(target, "attr", None) or getattr(target, "id", None)
+                if name:
+                    found[name] = (*found.get(name, ()), node.value)
+    return found
 
 
 def last_name(node: ast.expr) -> str:

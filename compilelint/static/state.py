@@ -17,12 +17,17 @@ Scope: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Mod
 _NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
-def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+@lru_cache(maxsize=1024)
+def own_nodes(scope: ast.AST) -> tuple[ast.AST, ...]:
     """The nodes of a function's own body in source order, without those of functions and classes nested in it."""
+    return tuple(_own_nodes(scope))
+
+
+def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(scope):
         yield child
         if not isinstance(child, _NESTED):
-            yield from own_nodes(child)
+            yield from _own_nodes(child)
 
 
 @lru_cache(maxsize=512)
@@ -198,8 +203,7 @@ def class_node(value: Value) -> ast.ClassDef | None:
     return owners[0] if len(owners) == 1 and len(options(value)) == 1 else None
 
 
-def functions_in(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+@lru_cache(maxsize=256)
+def functions_in(tree: ast.AST) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...]:
     """Every function and method in a tree, nested ones included."""
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield node
+    return tuple(node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))

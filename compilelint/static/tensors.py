@@ -138,3 +138,26 @@ def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
         yield node.orelse
     elif isinstance(node, ast.ExceptHandler):
         yield node.body
+
+
+SUBSCRIPTING = (ast.Subscript, ast.Assign, ast.AugAssign, ast.Delete)
+"""The nodes to watch for every subscript, read or written."""
+
+
+def subscripts(node: ast.AST) -> Iterator[ast.Subscript]:
+    """The subscript that is read at `node`, or those that the statement writes, updates or deletes."""
+    if isinstance(node, ast.Subscript):
+        yield node
+    elif isinstance(node, (ast.Tuple, ast.List)):
+        for item in node.elts:
+            yield from subscripts(item)
+    elif isinstance(node, (ast.Assign, ast.Delete)):
+        for target in node.targets:
+            yield from subscripts(target)
+    elif isinstance(node, ast.AugAssign):
+        yield from subscripts(node.target)
+
+
+def indices(node: ast.Subscript) -> list[ast.expr]:
+    """What stands between the brackets, one entry per comma-separated part."""
+    return list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]

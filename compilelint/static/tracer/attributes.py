@@ -99,7 +99,10 @@ def _of_tensor(owner: Tensor, name: str, frame: Frame) -> Value:
 
 
 _METHODS_LIKE_PROPERTIES = frozenset(
-    ["is_complex", "is_floating_point", "is_nonzero", "is_same_size", "is_signed", "is_contiguous", "is_conj", "is_inference", "is_neg", "is_pinned", "is_set_to", "is_shared", "is_coalesced", "is_distributed", "requires_grad_"]
+    (
+        "is_complex is_floating_point is_nonzero is_same_size is_signed is_contiguous is_conj is_inference is_neg "
+        "is_pinned is_set_to is_shared is_coalesced is_distributed requires_grad_"
+    ).split()
 )
 
 

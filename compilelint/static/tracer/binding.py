@@ -114,7 +114,12 @@ def _settled(value: Value, parameter: ast.arg, scope: Scope, module: ModuleIndex
 
 
 _TENSOR_USES = frozenset(
-    ["shape", "size", "dtype", "device", "view", "reshape", "permute", "transpose", "unsqueeze", "squeeze", "expand", "contiguous", "flatten", "dim", "ndim", "masked_fill", "new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "softmax", "matmul", "chunk", "unbind", "detach", "requires_grad", "repeat_interleave", "index_select", "gather", "scatter_add_", "expand_as", "type_as", "numel", "is_cuda", "log_softmax", "masked_fill_", "cumsum", "argmax", "topk"]
+    (
+        "shape size dtype device view reshape permute transpose unsqueeze squeeze expand contiguous flatten dim "
+        "ndim masked_fill new_zeros new_ones new_full new_empty new_tensor softmax matmul chunk unbind detach "
+        "requires_grad repeat_interleave index_select gather scatter_add_ expand_as type_as numel is_cuda "
+        "log_softmax masked_fill_ cumsum argmax topk"
+    ).split()
 )
 _parameters: dict[int, tuple[Scope, frozenset[str]]] = {}
 

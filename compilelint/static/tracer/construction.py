@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from compilelint.static.program import ClassAttribute, ClassRef, FunctionRef, class_members
@@ -21,6 +22,8 @@ from compilelint.static.values import (
 if TYPE_CHECKING:
     from compilelint.static.tracer.tracer import Tracer
 
+MAX_SITES = 4
+"""Assignments looked at for an attribute that `__init__` does not set."""
 MAX_INSTANCES = 24
 """A class constructed in more ways than this shares one instance from then on."""
 
@@ -102,37 +105,42 @@ def _fields(ref: ClassRef, tracer: Tracer) -> list[tuple[str, Value]]:
 
 def assigned_elsewhere(owner: Instance, name: str, tracer: Tracer) -> Value | None:
     """See `Tracer.assigned_elsewhere`: the first few `self.name = …` in methods other than the ones walked."""
-    values: list[Value] = []
-    for ref in tracer.program.mro(owner.ref):
-        if not isinstance(ref, ClassRef):
-            continue
-        for member in class_members(ref).values():
-            if isinstance(member, FunctionRef) and not isinstance(member.node, ast.Lambda) and len(values) < 4:
-                values.extend(_assigned_in(member, owner, name, tracer))
-    if not values:
+    sites = [
+        site for ref in tracer.program.mro(owner.ref) if isinstance(ref, ClassRef) for site in _assigned_in(ref, name)
+    ]
+    if not sites:
         return None
-    return join_all(values)
+    return join_all(_value_in_method(value, method, owner, tracer) for method, value in sites[:MAX_SITES])
 
 
-def _assigned_in(method: FunctionRef, owner: Instance, name: str, tracer: Tracer) -> list[Value]:
-    parameters = method.node.args.args
-    receiver = parameters[0].arg if parameters else ""
-    found: list[Value] = []
+_assignments: dict[int, tuple[ast.ClassDef, dict[str, list[tuple[FunctionRef, ast.expr]]]]] = {}
+
+
+def _assigned_in(ref: ClassRef, name: str) -> list[tuple[FunctionRef, ast.expr]]:
+    """The methods of one class body that assign `self.name`, each with the assigned expression."""
+    known = _assignments.get(id(ref.node))
+    if known is None or known[0] is not ref.node:
+        found: dict[str, list[tuple[FunctionRef, ast.expr]]] = {}
+        for member in class_members(ref).values():
+            if isinstance(member, FunctionRef) and member.node.args.args:
+                for attribute, value in _attribute_assignments(member):
+                    found.setdefault(attribute, []).append((member, value))
+        known = (ref.node, found)
+        _assignments[id(ref.node)] = known
+    return known[1].get(name, [])
+
+
+def _attribute_assignments(method: FunctionRef) -> Iterator[tuple[str, ast.expr]]:
+    receiver = method.node.args.args[0].arg
     for node in ast.walk(method.node):
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            if any(_is_attribute(target, receiver, name) for target in targets):
-                found.append(_value_in_method(node.value, method, owner, tracer))
-    return found
-
-
-def _is_attribute(target: ast.expr, receiver: str, name: str) -> bool:
-    return (
-        isinstance(target, ast.Attribute)
-        and target.attr == name
-        and isinstance(target.value, ast.Name)
-        and target.value.id == receiver
-    )
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if (
+                    isinstance(target, ast.Attribute)
+                    and isinstance(target.value, ast.Name)
+                    and target.value.id == receiver
+                ):
+                    yield target.attr, node.value
 
 
 def _value_in_method(node: ast.expr, method: FunctionRef, owner: Instance, tracer: Tracer) -> Value:

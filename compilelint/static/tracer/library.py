@@ -41,13 +41,28 @@ _DTYPES: dict[str, Element] = {
     **dict.fromkeys(("float", "half", "double", "float16", "float32", "float64", "bfloat16"), "float"),
 }  # type: ignore[dict-item]
 _SAME_ELEMENT = frozenset(
-    ["clone", "contiguous", "detach", "view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "transpose", "permute", "expand", "expand_as", "repeat", "roll", "flip", "t", "movedim", "swapaxes", "cat", "stack", "concat", "hstack", "vstack", "index_select", "gather", "masked_select", "narrow", "select", "take", "unbind", "chunk", "split", "tensor_split", "sort", "clamp", "abs", "neg", "relu", "masked_fill", "masked_fill_", "cuda", "cpu", "to", "requires_grad_", "pin_memory", "unfold", "tril", "triu", "diagonal", "diag", "pad", "cumsum", "max", "min", "amax", "amin", "where", "new_zeros", "new_ones", "new_full", "fill_", "zero_", "copy_", "scatter", "scatter_", "add_", "mul_", "sub_", "repeat_interleave", "zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like", "broadcast_to", "atleast_1d"]
+    (
+        "clone contiguous detach view reshape flatten unflatten squeeze unsqueeze transpose permute expand "
+        "expand_as repeat roll flip t movedim swapaxes cat stack concat hstack vstack index_select gather "
+        "masked_select narrow select take unbind chunk split tensor_split sort clamp abs neg relu masked_fill "
+        "masked_fill_ cuda cpu to requires_grad_ pin_memory unfold tril triu diagonal diag pad cumsum max min amax "
+        "amin where new_zeros new_ones new_full fill_ zero_ copy_ scatter scatter_ add_ mul_ sub_ "
+        "repeat_interleave zeros_like ones_like full_like empty_like rand_like randn_like broadcast_to atleast_1d"
+    ).split()
 )
 _SAME_RANK = frozenset(
-    ["clone", "contiguous", "detach", "clamp", "abs", "neg", "relu", "exp", "log", "sqrt", "long", "int", "float", "bool", "half", "double", "to", "cuda", "cpu", "add", "sub", "mul", "div", "masked_fill", "bitwise_not", "logical_not", "sigmoid", "tanh", "sin", "cos", "round", "floor", "ceil", "requires_grad_", "eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "logical_and", "logical_or", "zeros_like", "ones_like", "minimum", "maximum", "pow", "square", "type_as", "sign", "ceil_", "floor_", "clamp_", "mul_", "add_"]
+    (
+        "clone contiguous detach clamp abs neg relu exp log sqrt long int float bool half double to cuda cpu add "
+        "sub mul div masked_fill bitwise_not logical_not sigmoid tanh sin cos round floor ceil requires_grad_ eq "
+        "ne lt le gt ge isnan isinf isfinite logical_and logical_or zeros_like ones_like minimum maximum pow "
+        "square type_as sign ceil_ floor_ clamp_ mul_ add_"
+    ).split()
 )
 _REDUCTIONS = frozenset(
-    ["sum", "mean", "prod", "std", "var", "any", "all", "max", "min", "amax", "amin", "argmax", "argmin", "norm", "median", "logsumexp", "count_nonzero", "nansum", "nanmean"]
+    (
+        "sum mean prod std var any all max min amax amin argmax argmin norm median logsumexp count_nonzero nansum "
+        "nanmean"
+    ).split()
 )
 _VECTORS = frozenset(
     {"torch.arange", "torch.linspace", "torch.logspace", "torch.randperm", "torch.flatten", "torch.bincount"}

@@ -55,7 +55,11 @@ def _rank_after(rank: int | None, index: Value, node: ast.expr) -> int | None:
     for part, kind in zip(parts, kinds, strict=False):
         if isinstance(part, ast.Slice):
             continue
-        if (isinstance(kind, Const) and isinstance(kind.value, int) and not isinstance(kind.value, bool)) or (isinstance(kind, Scalar) and kind.type == "int") or (isinstance(kind, Tensor) and kind.rank == 0):
+        if (
+            (isinstance(kind, Const) and isinstance(kind.value, int) and not isinstance(kind.value, bool))
+            or (isinstance(kind, Scalar) and kind.type == "int")
+            or (isinstance(kind, Tensor) and kind.rank == 0)
+        ):
             rank -= 1
         elif isinstance(kind, Const) and kind.value is None:
             rank += 1
