@@ -25,10 +25,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import lru_cache
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import first_read, functions_in, is_global, own_names, own_nodes
+from compilelint.static.state import first_read, globals_set, is_global
 from compilelint.static.values import Const, Scalar, Value, options
 
 HAZARD = "recompile"
@@ -133,7 +132,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not (isinstance(node, (ast.Name, ast.Subscript)) and isinstance(node.ctx, ast.Load)):
         return
     name = node.id if isinstance(node, ast.Name) else ast.unparse(node)
-    setters = [line for line, function in _set(view.module).get(name, ()) if function is not view.function]
+    setters = [line for line, function in globals_set(view.module).get(name, ()) if function is not view.function]
     root = node.id if isinstance(node, ast.Name) else ast.unparse(node.value)
     if not setters or not is_global(root, view) or first_read(node, view) is not node:
         return
@@ -151,26 +150,3 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 def _is_setting(value: Value) -> bool:
     """A number or a string. A flag takes two values only, and a cached object is set once."""
     return isinstance(value, (Const, Scalar)) and value.type in ("int", "float", "str", "number")
-
-
-@lru_cache(maxsize=256)
-def _set(module: ast.Module) -> dict[str, list[tuple[int, ast.AST]]]:
-    """Names and dict entries of the module that functions set to something not constant: spelling -> line, function."""
-    found: dict[str, list[tuple[int, ast.AST]]] = {}
-    names = own_names(module)
-    for function in functions_in(module):
-        local = own_names(function)
-        for node in own_nodes(function):
-            if not isinstance(node, ast.Assign) or isinstance(node.value, ast.Constant):
-                continue
-            for target in node.targets:
-                if _is_of(target, names - local):
-                    found.setdefault(ast.unparse(target), []).append((target.lineno, function))
-    return found
-
-
-def _is_of(target: ast.expr, names: frozenset[str]) -> bool:
-    """Whether a target is one of the module's names, or an entry of one under a constant key."""
-    if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
-        target = target.value
-    return isinstance(target, ast.Name) and target.id in names

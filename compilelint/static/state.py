@@ -207,3 +207,26 @@ def class_node(value: Value) -> ast.ClassDef | None:
 def functions_in(tree: ast.AST) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...]:
     """Every function and method in a tree, nested ones included."""
     return tuple(node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+
+
+@lru_cache(maxsize=256)
+def globals_set(module: ast.Module) -> dict[str, list[tuple[int, ast.AST]]]:
+    """Names and dict entries of the file that functions set to something not constant: spelling -> line, function."""
+    found: dict[str, list[tuple[int, ast.AST]]] = {}
+    names = own_names(module)
+    for function in functions_in(module):
+        local = own_names(function)
+        for node in own_nodes(function):
+            if not isinstance(node, ast.Assign) or isinstance(node.value, ast.Constant):
+                continue
+            for target in node.targets:
+                if _is_entry_of(target, names - local):
+                    found.setdefault(ast.unparse(target), []).append((target.lineno, function))
+    return found
+
+
+def _is_entry_of(target: ast.expr, names: frozenset[str]) -> bool:
+    """Whether a target is one of the module's names, or an entry of one under a constant key."""
+    if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+        target = target.value
+    return isinstance(target, ast.Name) and target.id in names

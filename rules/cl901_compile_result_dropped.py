@@ -1,0 +1,158 @@
+"""`torch.compile` changes nothing in place: a result that is not kept leaves the model as slow as before.
+
+## What it does
+
+Finds `torch.compile(model)` as a statement, `self = torch.compile(self)` in a method, and `layer =
+torch.compile(layer)` where nothing reads the variable afterwards, as in a loop over layers.
+
+## Why it costs
+
+`torch.compile` returns a new callable. If it is dropped, every call goes on through the original: no graph is
+compiled at all (measured on torch 2.13), no error is raised and nothing is logged.
+
+## Write instead
+
+- `model.compile()`, the method of `nn.Module`, compiles in place.
+- Or keep the result: `self.net = torch.compile(net)`, `layers[i] = torch.compile(layer)`, `return
+  torch.compile(model)`.
+
+## References
+
+PyTorch documentation, `torch.compile` and `torch.nn.Module.compile`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+
+HAZARD = "placement"
+WATCH = Watch(nodes=(ast.Expr, ast.Assign), regions=frozenset({"host"}))
+
+BAD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Forecaster(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+
+    def prepare(self, state, fast=True):
+        self.load_state_dict(state)
+        if fast:
+            self = torch.compile(self)  # ~
+
+    def forward(self, x):
+        return self.proj(x)
+""",
+    ),
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+def speed_up(model: nn.Module, layers: nn.ModuleList):
+    torch.compile(model, mode="max-autotune")  # ~
+    for layer in layers:
+        layer = torch.compile(layer)  # ~
+    return model
+""",
+    ),
+)
+GOOD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Service:
+    def __init__(self, net: nn.Module):
+        self.net = torch.compile(net)
+
+
+def speed_up(model: nn.Module, fast=True):
+    for i, layer in enumerate(model.layers):
+        layer = torch.compile(layer)
+        model.layers[i] = layer
+    for name, child in model.named_children():
+        child.compile()
+    if fast:
+        model = torch.compile(model)
+    model.forward = torch.compile(model.forward)
+    return model
+
+
+def train(model, batches):
+    for batch in batches:
+        model(batch)
+        model = torch.compile(model)
+
+
+compiled = torch.compile(nn.Linear(4, 4))
+""",
+    ),
+)
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the statement that drops what torch.compile returns."""
+    if not isinstance(node, (ast.Expr, ast.Assign)) or not isinstance(node.value, ast.Call):
+        return
+    call = node.value
+    if view.callee(call) != "torch.compile" or not call.args:
+        return
+    if isinstance(node, ast.Assign):
+        target = node.targets[0]
+        if len(node.targets) > 1 or not isinstance(target, ast.Name) or isinstance(view.function, ast.Module):
+            return
+        if _is_read_later(target.id, node, view):
+            return
+        how = f"`{target.id}` is a local name that nothing reads afterwards"
+    else:
+        how = "its result is not kept"
+    model = view.text(call.args[0])
+    yield Hit(
+        node,
+        f"`torch.compile` returns a new callable and {how}: `{model}` itself stays uncompiled, without an error",
+        f"`{model}.compile()` compiles a module in place; or keep the result where `{model}` is called",
+    )
+
+
+def _is_read_later(name: str, assignment: ast.stmt, view: View) -> bool:
+    """Whether the variable is read after the assignment, or before it on the next turn of a loop."""
+    scope = view.function
+    if any(isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names for node in ast.walk(scope)):
+        return True
+    reads = [node for node in ast.walk(scope) if isinstance(node, ast.Name) and node.id == name]
+    reads = [node for node in reads if isinstance(node.ctx, ast.Load)]
+    end = assignment.end_lineno or assignment.lineno
+    if any(read.lineno > end for read in reads if not _rebound_between(name, assignment, read, view)):
+        return True
+    for parent in view.parents(assignment):
+        if isinstance(parent, (ast.For, ast.While)) and not _binds(parent, name):
+            inside = [node for node in ast.walk(parent) if node in reads]
+            if any(read.lineno < assignment.lineno for read in inside):
+                return True
+    return False
+
+
+def _rebound_between(name: str, assignment: ast.stmt, read: ast.Name, view: View) -> bool:
+    """Whether a `for` after the assignment binds the name anew before the read."""
+    return any(
+        isinstance(parent, ast.For) and _binds(parent, name) and parent.lineno > assignment.lineno
+        for parent in view.parents(read)
+    )
+
+
+def _binds(loop: ast.For | ast.While, name: str) -> bool:
+    return isinstance(loop, ast.For) and any(
+        isinstance(node, ast.Name) and node.id == name for node in ast.walk(loop.target)
+    )

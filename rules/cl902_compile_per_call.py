@@ -1,0 +1,195 @@
+"""`torch.compile` called again for every request or batch wraps, checks and guards anew instead of compiling once.
+
+## What it does
+
+Finds `torch.compile(...)` inside a loop whose turns don't change what is compiled, and in a function that compiles
+something long-lived (an attribute, a global, a function defined on the spot), calls the result on its own arguments,
+and drops it.
+
+## Why it costs
+
+Wrapping alone takes 1 to 15 ms per call (measured on torch 2.13, CPU, by backend and mode; a compiled call of a small
+model takes 0.1 ms). The graph is found again only if the code object and all guards match: what a closure captured is
+guarded, so a new number or object in it compiles again, up to the recompile limit. The first request also pays for
+the whole compilation.
+
+## Write instead
+
+Compile once, where the model is built (`self.net = torch.compile(net)` in `__init__`), or on first use and keep it.
+Pass what varies as arguments, not through a closure.
+
+## References
+
+PyTorch documentation "Dealing with Recompilations".
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.state import own_names, own_nodes, parameters, root_of
+
+HAZARD = "placement"
+WATCH = Watch(nodes=(ast.Call,), names=frozenset({"compile"}), regions=frozenset({"host"}))
+ONCE = ("test", "main", "bench", "profile", "warm", "check", "demo", "example", "run_once", "measure", "time_")
+
+BAD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Service:
+    def __init__(self):
+        self.net = nn.Linear(4, 4)
+
+    def predict(self, x, threshold):
+        def run(batch):
+            return self.net(batch) > threshold
+
+        fast = torch.compile(run)  # ~
+        return fast(x)
+
+
+def score(service: Service, batches):
+    total = 0
+    for batch in batches:
+        net = torch.compile(service.net)  # ~
+        total = total + net(batch).sum()
+    return total
+""",
+    ),
+)
+GOOD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Service:
+    def __init__(self):
+        self.raw = nn.Linear(4, 4)
+        self.net = None
+
+    def predict(self, x):
+        if self.net is None:
+            self.net = torch.compile(self.raw)
+        return self.net(x)
+
+    def build(self, dynamic):
+        net = torch.compile(self.raw, dynamic=dynamic)
+        return net
+
+
+def compare(function, x):
+    fast = torch.compile(function)
+    return fast(x), function(x)
+
+
+def speed_up(layers, x):
+    for i, layer in enumerate(layers):
+        layers[i] = torch.compile(layer)
+    net = torch.compile(layers[0])
+    for _ in range(3):
+        x = net(x)
+    return x
+
+
+def test_model(x):
+    return torch.compile(Service().raw)(x)
+""",
+    ),
+)
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the torch.compile call that runs again for each request or batch."""
+    if not isinstance(node, ast.Call) or view.callee(node) != "torch.compile" or not node.args:
+        return
+    function = view.function
+    if isinstance(function, (ast.Module, ast.Lambda)) or function.name.lower().strip("_").startswith(ONCE):
+        return
+    if function.name == "__init__" or not _is_dropped(node, view):
+        return
+    loop = next((parent for parent in view.parents(node) if isinstance(parent, (ast.For, ast.While))), None)
+    if loop is not None:
+        repeated = not _names(node.args[0]) & _bound_in(loop)
+        unit = "turn of the loop"
+    else:
+        repeated = _is_long_lived(node.args[0], view) and _is_called_on_argument(node, view)
+        unit = f"call of `{function.name}`"
+    if repeated:
+        yield Hit(
+            node,
+            f"`{view.text(node)}` runs again on every {unit}: wrapping costs milliseconds each time,"
+            " and what the closure captured is guarded, so a new value in it compiles again",
+            "compile once, where the model is built, and keep the result; pass what varies as an argument",
+            confidence="likely",
+        )
+
+
+def _result_name(call: ast.Call, view: View) -> str | None:
+    """The local variable the compiled function is bound to."""
+    parent = next(iter(view.parents(call)), None)
+    target = parent.targets[0] if isinstance(parent, ast.Assign) else None
+    return target.id if isinstance(target, ast.Name) else None
+
+
+def _calls_of_result(call: ast.Call, view: View) -> list[ast.Call]:
+    name = _result_name(call, view)
+    return [
+        node
+        for node in own_nodes(view.function)
+        if isinstance(node, ast.Call)
+        and (node.func is call or (name is not None and isinstance(node.func, ast.Name) and node.func.id == name))
+    ]
+
+
+def _is_dropped(call: ast.Call, view: View) -> bool:
+    """Whether the function only calls the result: it does not return, store or hand it on."""
+    name = _result_name(call, view)
+    calls = _calls_of_result(call, view)
+    if name is None:
+        return bool(calls)
+    reads = [
+        node
+        for node in ast.walk(view.function)
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+    ]
+    return bool(calls) and len(reads) == len(calls)
+
+
+def _is_called_on_argument(call: ast.Call, view: View) -> bool:
+    """Whether the result is called, outside of any loop, on a parameter of the function."""
+    names = set(parameters(view.function)) - {"self"}
+    return all(
+        any(isinstance(argument, ast.Name) and argument.id in names for argument in use.args)
+        and not any(isinstance(parent, (ast.For, ast.While)) for parent in view.parents(use))
+        for use in _calls_of_result(call, view)
+    )
+
+
+def _is_long_lived(compiled: ast.expr, view: View) -> bool:
+    """Whether what is compiled is the same at every call: an attribute, a global, or a function written on the spot."""
+    if isinstance(compiled, ast.Lambda):
+        return True
+    root = root_of(compiled)
+    if not isinstance(root, ast.Name):
+        return False
+    if isinstance(compiled, ast.Attribute):
+        return root.id == "self"
+    nested = {n.name for n in own_nodes(view.function) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    return root.id in nested or root.id not in own_names(view.function)
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+
+
+def _bound_in(loop: ast.For | ast.While) -> set[str]:
+    """Every name that the loop binds: what depends on one of them may be new on each turn."""
+    return {node.id for node in ast.walk(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}

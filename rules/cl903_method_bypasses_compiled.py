@@ -1,0 +1,137 @@
+"""`compiled.generate(...)`: every method but the call itself runs on the original module, uncompiled.
+
+## What it does
+
+Finds a method call, `net.generate(ids)` or `net.encode(x)`, on what `torch.compile(module)` returned, where the
+method runs the model.
+
+## Why it costs
+
+`torch.compile(module)` compiles calls of the wrapper. Any other attribute is looked up on the original module, where
+`self(...)` inside the method is an uncompiled call: measured on torch 2.13, `torch.compile(model).generate(ids)`
+compiles no graph, and nothing says so.
+
+## Write instead
+
+- `model.compile()` compiles the module in place, so that `self(...)` in its methods is compiled (measured).
+- Or `model.forward = torch.compile(model.forward)` (measured), the usual way for `generate`.
+- Or compile the method itself: `encode = torch.compile(model.encode)`.
+
+## References
+
+PyTorch documentation, `torch.compile` and `torch.nn.Module.compile`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.values import Compiled, Instance, Value, options
+
+HAZARD = "placement"
+WATCH = Watch(nodes=(ast.Call,), regions=frozenset({"host", "decode-loop"}))
+RUNNING = frozenset({"generate", "sample", "predict", "encode", "decode", "training_step", "transcribe"})
+
+BAD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class LM(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.embed = nn.Embedding(8, dim)
+        self.head = nn.Linear(dim, 8)
+
+    def forward(self, ids):
+        return self.head(self.embed(ids))
+
+    def generate(self, ids, steps):
+        for _ in range(steps):
+            ids = self(ids).argmax(-1)
+        return ids
+
+
+def serve(ids):
+    model = torch.compile(LM())
+    return model.generate(ids, 8)  # ~
+""",
+    ),
+)
+GOOD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class LM(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.embed = nn.Embedding(8, dim)
+        self.head = nn.Linear(dim, 8)
+
+    def forward(self, ids):
+        return self.head(self.embed(ids))
+
+    def freeze(self):
+        for parameter in self.parameters():
+            parameter.requires_grad = False
+
+    def generate(self, ids, steps):
+        for _ in range(steps):
+            ids = self(ids).argmax(-1)
+        return ids
+
+
+def serve(ids):
+    model = LM()
+    model.forward = torch.compile(model.forward)
+    compiled = torch.compile(LM())
+    compiled.eval()
+    compiled.freeze()
+    compiled.load_state_dict(compiled.state_dict())
+    return model.generate(ids, 8), compiled(ids)
+""",
+    ),
+)
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the method call that goes round the compiled wrapper."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        return
+    receivers = options(view.kind(node.func.value))
+    compiled = [option for option in receivers if isinstance(option, Compiled)]
+    if not compiled or not any(_runs_model(option.inner, node.func.attr) for option in compiled):
+        return
+    model, name = view.text(node.func.value), node.func.attr
+    yield Hit(
+        node,
+        f"`{model}` is compiled, but `{name}` is looked up on the module inside it and calls that:"
+        " nothing runs compiled here",
+        "compile in place (`model.compile()`, or `model.forward = torch.compile(model.forward)`), or compile the"
+        f" method (`torch.compile(model.{name})`)",
+        confidence="certain" if len(compiled) == len(receivers) else "likely",
+    )
+
+
+def _runs_model(inner: Value, name: str) -> bool:
+    """Whether a method of the compiled module calls the module, or one of its parts."""
+    if not isinstance(inner, Instance):
+        return name in RUNNING and not isinstance(inner, Compiled)
+    if name == "forward":
+        return False
+    for node in inner.ref.node.body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name:
+            return any(_is_own_call(call) for call in ast.walk(node))
+    return name in RUNNING and inner.has_outside_base
+
+
+def _is_own_call(node: ast.AST) -> bool:
+    """`self(x)` and `self.forward(x)`."""
+    return isinstance(node, ast.Call) and ast.unparse(node.func) in ("self", "self.forward", "self.__call__")

@@ -1,0 +1,124 @@
+"""An environment variable that compiled code reads with `os.getenv` keeps the value it had when the code was
+compiled.
+
+## What it does
+
+Finds `os.getenv(name)`, `os.environ.get(name)` and `name in os.environ` in compiled code.
+
+## Why it costs
+
+Dynamo runs the look-up while it traces and bakes the result into the graph. Measured on torch 2.13: after the
+variable changes, `os.getenv` gives the old value for good, and so do `os.environ.get` and `in` for a variable that
+was not set before. No guard notices, and eager code would see the new value. (`os.environ[name]` is guarded.)
+
+## Write instead
+
+Read it once, at import or in `__init__`, and keep the result in an attribute: that says what happens anyway, and
+costs nothing per call.
+
+## References
+
+Measured on torch 2.13; torch/_dynamo/variables/user_defined.py.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.values import External, ExternalInstance
+
+HAZARD = "stale-result"
+WATCH = Watch(nodes=(ast.Call, ast.Compare))
+READS = frozenset({"os.getenv", "os.environ.get"})
+
+BAD = (
+    Example(
+        code="""
+import os
+
+import torch
+from torch import nn
+
+
+class Layer(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x):
+        h = self.proj(x)
+        if os.getenv("LAYER_SCALE", "1") == "2":  # ~
+            h = h * 2
+        return h
+
+
+class App:
+    def __init__(self):
+        self.net = torch.compile(Layer())
+
+    def __call__(self, x, scale):
+        os.environ["LAYER_SCALE"] = scale
+        return self.net(x)
+""",
+        run='App(), [(torch.ones(2, 4), "1"), (torch.ones(2, 4), "2")]',
+        default="stale",
+        fullgraph="stale",
+        inside=True,
+    ),
+)
+GOOD = (
+    Example(
+        code="""
+import os
+
+import torch
+from torch import nn
+
+DEBUG = os.getenv("LAYER_DEBUG") == "1"
+
+
+class Layer(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+        self.scale = float(os.environ.get("LAYER_FACTOR", "1"))
+
+    def forward(self, x):
+        h = self.proj(x) * self.scale
+        return h * 2 if DEBUG else h
+""",
+        run="Layer(), [(torch.ones(2, 4),) for _ in range(2)]",
+        default="clean",
+        fullgraph="clean",
+    ),
+)
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the read of the environment."""
+    if isinstance(node, ast.Call):
+        is_read = view.callee(node) in READS or ast.unparse(node.func) in READS
+    else:
+        is_read = (
+            isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)) and _is_environ(node, view)
+        )
+    if is_read and isinstance(node, ast.expr):
+        yield Hit(
+            node,
+            f"`{view.text(node)}` is looked up while Dynamo traces and baked into the graph: later changes of the variable"
+            " are not seen",
+            "read it once, at import or in `__init__`, and keep the result in an attribute",
+            confidence="likely",
+        )
+
+
+def _asks_environ(node: ast.Compare, view: View) -> bool:
+    """`name in os.environ`."""
+    if not isinstance(node.ops[0], (ast.In, ast.NotIn)):
+        return False
+    where = node.comparators[0]
+    kind = view.kind(where)
+    is_known = isinstance(kind, (External, ExternalInstance)) and kind.name == "os.environ"
+    return is_known or ast.unparse(where) == "os.environ"

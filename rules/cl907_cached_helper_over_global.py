@@ -1,0 +1,160 @@
+"""A helper behind `functools.lru_cache` that reads a changing global gives other results in compiled code than in
+eager.
+
+## What it does
+
+Finds, in compiled code, a call of a project function decorated with `lru_cache` or `cache` that reads a global which
+other functions set, and the read itself.
+
+## Why it costs
+
+Dynamo traces through the cache wrapper and ignores it (it warns once). Eager code keeps returning what was cached
+under the old setting; compiled code guards on the global, compiles again when it changes, and uses the new value.
+Measured on torch 2.13: outputs differ from the third call on, and no error is raised. Which of the two is right
+depends on what was meant.
+
+## Write instead
+
+- Pass the setting as an argument of the cached function, so that it is part of the key.
+- Or compute the table once, in `__init__`, and keep it in a buffer.
+
+## Limits
+
+A cached function that depends on its arguments only is fine: the compiled code computes it in the graph.
+
+## References
+
+PyTorch documentation, the warning "call to a `lru_cache`-wrapped function"; measured on torch 2.13.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.state import functions_in, globals_set, is_global, own_names, own_nodes
+
+HAZARD = "stale-result"
+WATCH = Watch(nodes=(ast.Call, ast.Name, ast.Subscript))
+CACHES = frozenset({"lru_cache", "cache"})
+
+BAD = (
+    Example(
+        code="""
+import functools
+
+import torch
+from torch import nn
+
+BASE = {"theta": 100.0}
+
+
+@functools.lru_cache(maxsize=8)
+def table(n, dim):
+    frequency = 1.0 / (BASE["theta"] ** (torch.arange(0, dim) / dim))  # ~
+    return torch.outer(torch.arange(n).float(), frequency).cos()
+
+
+class Layer(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x):
+        return self.proj(x) * table(x.shape[0], x.shape[1])  # ~
+
+
+class App:
+    def __init__(self):
+        self.net = torch.compile(Layer())
+
+    def __call__(self, x, theta):
+        BASE["theta"] = theta
+        return self.net(x)
+""",
+        run="App(), [(torch.ones(5, 4), theta) for theta in (100.0, 100.0, 50.0)]",
+        default="stale",
+        fullgraph="stale",
+        inside=True,
+    ),
+)
+GOOD = (
+    Example(
+        code="""
+import functools
+
+import torch
+from torch import nn
+
+LIMITS = {"longest": 16}
+
+
+@functools.cache
+def table(n, dim, theta):
+    frequency = 1.0 / (theta ** (torch.arange(0, dim) / dim))
+    return torch.outer(torch.arange(min(n, LIMITS["longest"])).float(), frequency).cos()
+
+
+class Layer(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x):
+        return self.proj(x) * table(x.shape[0], x.shape[1], 100.0)
+""",
+        run="Layer(), [(torch.ones(5, 4),) for _ in range(3)]",
+        default="clean",
+        fullgraph="clean",
+    ),
+)
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the call of a cached helper over a changing global, and the read of the global inside the helper."""
+    if isinstance(node, ast.Call):
+        for helper in _helpers(node, view):
+            name = next(iter(_changing(helper, view.module)), None)
+            if name is not None:
+                yield _hit(node, f"`{helper.name}` is cached and reads `{name}`, which changes", view)
+    elif isinstance(node, (ast.Name, ast.Subscript)) and isinstance(node.ctx, ast.Load) and _is_cached(view.function):
+        name = ast.unparse(node)
+        root = node.id if isinstance(node, ast.Name) else ast.unparse(node.value)
+        if name in globals_set(view.module) and is_global(root, view):
+            yield _hit(node, f"`{name}` changes, and this function is cached", view)
+
+
+def _hit(node: ast.expr, what: str, view: View) -> Hit:
+    return Hit(
+        node,
+        f"{what}: eager code goes on with the cached result, compiled code ignores the cache and uses the new value",
+        "pass the setting as an argument, so that it is part of the cache's key, or keep the table in a buffer",
+        confidence="likely",
+    )
+
+
+def _helpers(call: ast.Call, view: View) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """The cached functions of this file that a call by plain name means."""
+    if isinstance(call.func, ast.Name) and is_global(call.func.id, view):
+        for function in functions_in(view.module):
+            if function.name == call.func.id and _is_cached(function):
+                yield function
+
+
+def _is_cached(function: ast.AST) -> bool:
+    for decorator in getattr(function, "decorator_list", ()):
+        target = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if ast.unparse(target).rpartition(".")[2] in CACHES:
+            return True
+    return False
+
+
+def _changing(function: ast.FunctionDef | ast.AsyncFunctionDef, module: ast.Module) -> Iterator[str]:
+    """The globals that a function reads and other functions set."""
+    local = own_names(function)
+    for node in own_nodes(function):
+        if isinstance(node, (ast.Name, ast.Subscript)) and isinstance(node.ctx, ast.Load):
+            name = ast.unparse(node)
+            if name in globals_set(module) and name.partition("[")[0] not in local:
+                yield name

@@ -1,0 +1,101 @@
+"""`state_dict()` of a compiled module has other keys (`_orig_mod.…`) than the model that will load it.
+
+## What it does
+
+Finds `torch.save(net.state_dict(), …)`, also inside a dict, where `net` is what `torch.compile` returned.
+
+## Why it costs
+
+`torch.compile(module)` returns a wrapper that holds the model as `_orig_mod`, and every key gets that prefix
+(measured on torch 2.13). Loading the file into the plain model fails on every key, or, with `strict=False`, loads
+nothing and says nothing.
+
+## Write instead
+
+Save the model itself: keep a reference to it (`model.state_dict()`), or `net._orig_mod.state_dict()`. Or compile in
+place, `model.compile()`, which leaves the keys alone.
+
+## Limits
+
+A file that deals with `_orig_mod` anywhere is taken to know.
+
+## References
+
+PyTorch documentation, `torch.nn.Module.compile`; the wrapper is `torch._dynamo.eval_frame.OptimizedModule`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.values import Compiled, options
+
+HAZARD = "placement"
+WATCH = Watch(nodes=(ast.Call,), names=frozenset({"state_dict"}), regions=frozenset({"host"}))
+SAVING = frozenset({"save", "save_file", "save_checkpoint", "dump"})
+
+BAD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+def train(path):
+    model = nn.Linear(4, 4)
+    model = torch.compile(model)
+    torch.save({"step": 1, "model": model.state_dict()}, path)  # ~
+    torch.save(model.state_dict(), path)  # ~
+""",
+    ),
+)
+GOOD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+def train(path):
+    model = nn.Linear(4, 4)
+    compiled = torch.compile(model)
+    torch.save(model.state_dict(), path)
+    compiled.load_state_dict(compiled.state_dict())
+    model.compile()
+    torch.save(model.state_dict(), path)
+""",
+    ),
+)
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the state_dict call whose prefixed keys are saved."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        return
+    kinds = options(view.kind(node.func.value))
+    if not all(isinstance(kind, Compiled) for kind in kinds) or not _is_saved(node, view) or _knows(view.module):
+        return
+    model = view.text(node.func.value)
+    yield Hit(
+        node,
+        f"`{model}` is a compiled wrapper: the saved keys start with `_orig_mod.` and don't match the plain model",
+        f"save the model inside: `{model}._orig_mod.state_dict()`, or compile it in place with `.compile()`",
+        confidence="likely",
+    )
+
+
+def _is_saved(call: ast.Call, view: View) -> bool:
+    return any(
+        isinstance(parent, ast.Call) and ast.unparse(parent.func).rpartition(".")[2] in SAVING
+        for parent in view.parents(call)
+    )
+
+
+def _knows(module: ast.Module) -> bool:
+    return any(
+        (isinstance(node, ast.Attribute) and node.attr == "_orig_mod")
+        or (isinstance(node, ast.Constant) and isinstance(node.value, str) and "_orig_mod" in node.value)
+        for node in ast.walk(module)
+    )
