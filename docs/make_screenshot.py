@@ -1,6 +1,6 @@
 """Draws docs/screenshot.svg: what `compilelint` really prints, on a file of fixtures/, with the compiler's verdicts.
 
-    python docs/make_screenshot.py fixtures/moe/hazards.py --target moe-hazards
+    python docs/make_screenshot.py fixtures/decoder/hazards --target decoder-hazards
 
 Takes the arguments of `compilelint check`; runs it from the repository's root with colour on, and shows the last lines.
 """
@@ -23,7 +23,7 @@ LINES = 48
 
 def main() -> None:
     """Run the linter and write the picture."""
-    arguments = sys.argv[1:] or ["fixtures/moe/hazards.py", "--target", "moe-hazards", "--device", "cpu"]
+    arguments = sys.argv[1:] or ["fixtures/decoder/hazards", "--target", "decoder-hazards", "--device", "cpu"]
     command = [sys.executable, "-m", "compilelint", "check", *arguments, "--color", "always"]
     environment = {**os.environ, "COLUMNS": str(COLUMNS), "TERM": "xterm-256color"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -35,7 +35,7 @@ def main() -> None:
     if len(lines) > LINES:
         console.print(Text("…", style="dim"))
     for line in _from_a_finding(lines[-LINES:]):
-        console.print(Text.from_ansi(line), no_wrap=True, overflow="crop")
+        console.print(Text.from_ansi(line))
     (ROOT / "docs/screenshot.svg").write_text(console.export_svg(title="compilelint"), encoding="utf-8")
 
 

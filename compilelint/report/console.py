@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 
 from rich.console import Console
@@ -27,6 +28,15 @@ BADGE = {
 }
 GUTTER = 6
 ALIGNED_LABEL = 12
+LABEL = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A line of a note that begins with a word of its own, under which further lines do not begin."""
+
+    label: str
+    text: str
 
 
 def full(report: Report, look: Look) -> str:
@@ -121,7 +131,7 @@ def _path(steps: Sequence[Step]) -> list[Text]:
     return lines
 
 
-def _evidence(evidence: Evidence, finding: Finding) -> list[Text]:
+def _evidence(evidence: Evidence, finding: Finding) -> list[Text | Labelled]:
     said: list[str] = [evidence.channel]
     if evidence.gb:
         said.append(evidence.gb)
@@ -129,35 +139,36 @@ def _evidence(evidence: Evidence, finding: Finding) -> list[Text]:
         said.append(f"{evidence.hits} times")
     if evidence.cost:
         said.append(evidence.cost)
-    lines = [Text(" · ".join(said), "bold")]
+    lines: list[Text | Labelled] = [Text(" · ".join(said), "bold")]
     if one_line(evidence.reason) not in one_line(finding.message):  # a finding of the runtime alone is its reason
         lines.append(Text(one_line(evidence.reason)))
     if (evidence.path, evidence.line) != (finding.path, finding.span.line):
-        lines.append(_labelled("at", f"{evidence.path}:{evidence.line} {evidence.function}"))
+        lines.append(Labelled("at", f"{evidence.path}:{evidence.line} {evidence.function}"))
     if evidence.guard:
-        lines.append(_labelled("guard", evidence.guard))
+        lines.append(Labelled("guard", evidence.guard))
     if evidence.hint and one_line(evidence.hint) != one_line(finding.instead):
-        lines.append(_labelled("hint", evidence.hint))
+        lines.append(Labelled("hint", evidence.hint))
     if len(evidence.stack) > 1:
         trail = " → ".join(f"{step.function} {PurePath(step.path).name}:{step.line}" for step in evidence.stack)
-        lines.append(_labelled("stack", trail))
+        lines.append(Labelled("stack", trail))
     return lines
 
 
-def _labelled(label: str, text: str) -> Text:
-    return Text.assemble((f"{label:6}", "dim"), one_line(text))
-
-
-def _note(console: Console, label: str, *lines: Text) -> None:
+def _note(console: Console, label: str, *lines: Text | Labelled) -> None:
     """`= label: text`; further lines are aligned under the text, or a little further in where the label is long."""
     head = f"{'':{GUTTER - 2}}= {label}: "
-    indent = len(head) if len(head) <= GUTTER + ALIGNED_LABEL else GUTTER + 2
-    prefix = Text(head, "bold blue")
+    indent = " " * (len(head) if len(head) <= GUTTER + ALIGNED_LABEL else GUTTER + 2)
+    prefix = Text.assemble((head, "bold blue"))
     for line in lines:
-        for row in line.wrap(console, max(console.width - max(indent, len(prefix.plain)), 24)):
+        hanging = ""
+        if isinstance(line, Labelled):
+            prefix.append(f"{line.label:{LABEL}}", "dim")
+            hanging, line = " " * LABEL, Text(one_line(line.text))
+        for row in line.wrap(console, max(console.width - len(prefix.plain), 24)):
             row.rstrip()
             console.print(prefix + row, no_wrap=True, overflow="ignore", crop=False)
-            prefix = Text(" " * indent)
+            prefix = Text(indent + hanging)
+        prefix = Text(indent)
 
 
 def _print_detail(console: Console, report: Report) -> None:

@@ -65,11 +65,11 @@ class Excerpt:
         shown = _expanded(text)
         code = self._syntax.highlight(shown) if self._syntax else Text(shown)
         code.rstrip()
-        return Text("…" if cut else "", "dim").append_text(code)
+        return Text.assemble(("…" if cut else "", "dim"), code)
 
 
 def _gutter(number: int | None = None) -> Text:
-    return Text(f"{'' if number is None else number:>4} │ ", "dim")
+    return Text.assemble((f"{'' if number is None else number:>4} │ ", "dim"))
 
 
 def _expanded(text: str) -> str:

@@ -10,7 +10,7 @@ github docs, "SARIF support for code scanning".
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, metadata
 from typing import Any
 
@@ -118,6 +118,8 @@ def _sentence(text: str) -> str:
 
 
 def _result(finding: Finding, rule_index: int, artifacts: Artifacts) -> Any:
+    clean = artifacts.without_machine_paths
+    finding = replace(finding, message=clean(finding.message), instead=clean(finding.instead))
     related, links = _related(finding, artifacts)
     message = _sentence(_unlinked(finding.message))
     line_hash = artifacts.line_hash(finding.path, finding.span.line)

@@ -16,10 +16,13 @@ BREAKS = frozenset({"graph-break", "frame-skip"})
 
 def target_table(runs: Sequence[TargetRun]) -> Table:
     """One row per target: how it ended and what the compiler did. Counts are of places, not of hits."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    places = {f"torch {run.torch} on {run.device}" for run in runs if run.torch}
+    title = ", ".join(sorted(places)) or None
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold", title=title, title_justify="left")
     table.add_column("target", overflow="fold")
-    for heading in ("status", "device", "torch"):
-        table.add_column(heading, no_wrap=True)
+    table.add_column("status", no_wrap=True)
+    if len(places) > 1:
+        table.add_column("where", no_wrap=True)
     for heading in ("seconds", "breaks", "recompiles", "syncs"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("fullgraph", no_wrap=True)
@@ -28,8 +31,7 @@ def target_table(runs: Sequence[TargetRun]) -> Table:
         table.add_row(
             one_line(run.name),
             Text(run.status, "green" if run.status == "ok" else "bold red"),
-            run.device,
-            run.torch,
+            *([f"{run.device}, {run.torch}"] if len(places) > 1 else []),
             f"{run.seconds:.1f}",
             str(sum(hazard in BREAKS for hazard in hazards)),
             str(hazards.count("recompile")),

@@ -137,7 +137,7 @@ def test_no_path_of_this_machine_is_written(repository: Path, tmp_path: Path) ->
         (folder / "__init__.py").touch()
     reason = f'in File "{package}/sub/a.py", and {repository}/src/m.py, and {Path.home()}/secret.py'
     seen = replace(BREAK, path=f"{package}/sub/a.py", reason=reason, stack=(Step(f"{package}/sub/a.py", 3, "f"),))
-    finding = confirmed(replace(ITEM, path="my file.py"), seen)
+    finding = confirmed(replace(ITEM, path="my file.py", message=reason, instead=reason), seen)
     text = render(report(finding), "sarif", Look(Sources(repository / "src")))
     for folder in (str(tmp_path), str(Path.home())):
         assert folder not in text
