@@ -176,8 +176,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not tests:
         yield Hit(
             target,
-            f"`{name}[{key}]` gets a new value in compiled code: Dynamo guards on the keys of `{name}` and on the numbers"
-            " in it, so a new one compiles again",
+            f"`{name}[{key}]` gets a new value in compiled code: Dynamo guards on the keys of `{name}` and on the"
+            " numbers in it, so a new one compiles again",
             f"update `{name}` in the calling code, or keep the number in a buffer",
             confidence="likely",
         )

@@ -101,14 +101,12 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if isinstance(node, ast.Call):
         is_read = view.callee(node) in READS or ast.unparse(node.func) in READS
     else:
-        is_read = (
-            isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)) and _is_environ(node, view)
-        )
+        is_read = isinstance(node, ast.Compare) and _asks_environ(node, view)
     if is_read and isinstance(node, ast.expr):
         yield Hit(
             node,
-            f"`{view.text(node)}` is looked up while Dynamo traces and baked into the graph: later changes of the variable"
-            " are not seen",
+            f"`{view.text(node)}` is looked up while Dynamo traces and baked into the graph: later changes of the"
+            " variable are not seen",
             "read it once, at import or in `__init__`, and keep the result in an attribute",
             confidence="likely",
         )
