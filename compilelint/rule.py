@@ -131,7 +131,7 @@ class View(Protocol):
     def breaks(self, call: ast.Call) -> str | None:
         """The GB id with which torch's own table says this call breaks in default mode for these argument kinds.
 
-        `"?"` if it breaks without an id; None when it compiles or the table does not know.
+        None when it compiles or the table does not know.
         """
 
 

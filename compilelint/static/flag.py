@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from compilelint.fingerprint import fingerprint
-from compilelint.model import CONFIDENCES, Finding, Hazard, Span
+from compilelint.model import CONFIDENCES, Confidence, Finding, Hazard, Span
 from compilelint.rule import Hit, RegionKind, Rule
 from compilelint.static.index import ModuleIndex
 from compilelint.static.tracer.frame import Frame
@@ -46,10 +46,30 @@ class Flagger:
         self._nodes: dict[int, tuple[Scope, ScopeNodes]] = {}
         self._found: dict[Key, Finding] = {}
         self.loops: dict[ast.AST, list[ast.For | ast.While]] = {}
+        self._held: list[Frame] | None = None
+        self._most: Confidence = "certain"
+
+    def hold(self) -> None:
+        """Keep frames back until `release` or `drop` says what becomes of them."""
+        self._held = []
+
+    def drop(self) -> None:
+        """Forget the frames kept back."""
+        self._held = None
+
+    def release(self, most: Confidence) -> None:
+        """Look at the frames kept back; their findings are at most this sure."""
+        held, self._held, self._most = self._held or [], None, most
+        for frame in held:
+            self.look(frame)
+        self._most = "certain"
 
     def look(self, frame: Frame) -> None:
         """Ask the rules about one finished frame."""
         if frame.mode == "construct" or frame.module.name not in self._linted:
+            return
+        if self._held is not None:
+            self._held.append(frame)
             return
         scope: Scope = frame.module.tree if frame.is_module_level else frame.ref.node
         regions: list[RegionKind] = [frame.mode]
@@ -112,8 +132,9 @@ class Flagger:
         span = span_of(hit.node, view.frame.module)
         path = view.frame.tracer.display(view.frame.module)
         key = (rule.code, path, span)
+        confidence = max(hit.confidence, self._most, key=CONFIDENCES.index)
         known = self._found.get(key)
-        if known is not None and CONFIDENCES.index(known.confidence) <= CONFIDENCES.index(hit.confidence):
+        if known is not None and CONFIDENCES.index(known.confidence) <= CONFIDENCES.index(confidence):
             return
         self._found[key] = Finding(
             rule=rule.code,
@@ -124,7 +145,7 @@ class Flagger:
             function=view.qualname,
             message=hit.message,
             instead=hit.instead,
-            confidence=hit.confidence,
+            confidence=confidence,
             statement=statement_lines(view.statement(hit.node), span),
             region=view.frame.path(),
             fingerprint=fingerprint(path, view.qualname, rule.code, view.frame.module.lines[span.line - 1]),

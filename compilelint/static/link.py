@@ -133,3 +133,36 @@ def _is_model_word(name: str) -> bool:
 def _feeds_back(call: ast.Call, assigned: set[str]) -> bool:
     values = [*call.args, *(keyword.value for keyword in call.keywords)]
     return any(isinstance(n, ast.Name) and n.id in assigned for value in values for n in ast.walk(value))
+
+
+_OUTSIDE_WORDS = frozenset(
+    (
+        "train trainer training trainers test tests testing example examples benchmark benchmarks data dataset datasets "
+        "dataloader dataloaders collate transforms scripts script tools cli convert conversion export exporters onnx "
+        "plot plotting visualization viz logger loggers logging callbacks io utils_io download hub setup conf"
+    ).split()
+)
+"""Parts of a module's name that mark code which runs around a model, not in it."""
+_OUTSIDE_PREFIXES = ("init", "reset", "load", "save", "plot", "visualize", "collate", "from_", "convert", "export", "test")
+
+
+def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
+    """Public functions and methods on tensors: what a model outside this project calls while it is compiled.
+
+    Only in packages: a script's functions are called by the script. What is not public, prepares weights or data, reads or
+    writes files, is left out; whether a function gives back tensors is for the tracer to say.
+    """
+    parts = module.name.split(".")
+    if len(parts) < 2 or _OUTSIDE_WORDS & {word for part in parts for word in part.lower().split("_")}:
+        return
+    for ref in functions(module):
+        name = ref.qualname.rpartition(".")[2]
+        if (name.startswith("_") and name != "__call__") or name.startswith(_OUTSIDE_PREFIXES):
+            continue
+        if ref.owner is not None and (ref.owner.qualname.startswith("_") or _is_autograd_function(program, ref.owner)):
+            continue
+        yield Root(ref, ref.owner, "a public function on tensors, compiled with the model that calls it")
+
+
+def _is_autograd_function(program: Program, ref: ClassRef) -> bool:
+    return any(isinstance(base, str) and base.startswith("torch.autograd.") for base in program.mro(ref))

@@ -6,24 +6,29 @@ import ast
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from compilelint.knowledge.table import Table, load, shipped
 from compilelint.model import Failure, Finding
 from compilelint.rulebook import load_rules
 from compilelint.static import link
+from compilelint.static.explanation import explanation
 from compilelint.static.flag import Flagger
 from compilelint.static.index import ModuleIndex
 from compilelint.static.program import FunctionRef, Program
 from compilelint.static.tracer import statements
+from compilelint.static.tracer.binding import takes_tensor
+from compilelint.static.tracer.frame import Frame
 from compilelint.static.tracer.tracer import Tracer
-from compilelint.static.values import UNKNOWN, Compiled, Function, Instance
+from compilelint.static.values import UNKNOWN, Compiled, Const, Function, Instance, Scalar, gives_tensors, options
 
 if TYPE_CHECKING:
     from compilelint.config import Settings
+
+Result = TypeVar("Result")
 
 STACK_BYTES = 512 * 1024 * 1024
 """The tracer recurses as deep as the code it follows; its thread gets a stack to match."""
@@ -40,12 +45,41 @@ class StaticResult:
 
 def lint(files: Sequence[Path], settings: Settings) -> StaticResult:
     """Lint `files` together, as one program. Nothing of them is imported or run."""
-    outcome: list[StaticResult] = []
+    return _with_deep_stack(lambda: _Session(tuple(files), settings).run())
+
+
+def explain(path: Path, line: int, settings: Settings, files: Sequence[Path] = ()) -> str:
+    """Why the 1-based `line` of `path` counts as compiled and what its values are; `files` is the code around it."""
+    return _with_deep_stack(lambda: _explain(path.resolve(), line, settings, tuple(files)))
+
+
+def _explain(path: Path, line: int, settings: Settings, files: tuple[Path, ...]) -> str:
+    session = _Session((*files, *([] if path in files else [path])), settings)
+    frames: list[Frame] = []
+    look = session.tracer.on_frame
+
+    def watch(frame: Frame) -> None:
+        node = frame.ref.node
+        if frame.module.path == path and node.lineno <= line <= (node.end_lineno or node.lineno):
+            frames.append(frame)
+        look(frame)
+
+    session.tracer.on_frame = watch
+    result = session.run()
+    shown = session.tracer.display_path(path)
+    here = tuple(f for f in result.findings if f.path == shown and f.span.line <= line <= f.span.end_line)
+    frames.sort(key=lambda frame: frame.mode == "construct")
+    return explanation(shown, line, frames, here)
+
+
+def _with_deep_stack(job: Callable[[], Result]) -> Result:
+    """Run `job` on a thread whose stack is deep enough for the tracer; what it raises is raised here."""
+    outcome: list[Result] = []
     errors: list[BaseException] = []
 
     def work() -> None:
         try:
-            outcome.append(_Session(tuple(files), settings).run())
+            outcome.append(job())
         except BaseException as error:
             errors.append(error)
 
@@ -81,6 +115,9 @@ class _Session:
             self._guarded(module, self._host)
         for module in modules:
             self._guarded(module, self._regions)
+        # Last, so that what a real region reaches is reported as that region's.
+        for module in modules:
+            self._guarded(module, self._public)
         for entry in self.settings.entry_points:
             self._entry_point(entry)
         unread = [
@@ -132,6 +169,22 @@ class _Session:
                 self.tracer.run(inner, (), {}, "compiled", None, None, "decorated with torch.compile")
         for compiled, why in self.tracer.take_compiled(module):
             self._compiled(compiled, why)
+
+    def _public(self, module: ModuleIndex) -> None:
+        """Functions on tensors that a model outside the project may call; see `link.public_functions`."""
+        for root in link.public_functions(self.program, module):
+            if self.tracer.was_entered(root.ref):
+                continue
+            receiver = self.tracer.instance_of(root.receiver) if root.receiver is not None else None
+            self.flagger.hold()
+            result = self.tracer.run(Function(root.ref, receiver), (), {}, "compiled", None, None, root.why)
+            if gives_tensors(result) or (
+                takes_tensor(root.ref, module, self.tracer)
+                and not all(isinstance(option, (Const, Scalar)) for option in options(result))
+            ):
+                self.flagger.release("likely")
+            else:
+                self.flagger.drop()  # a metric or a check: its answer is Python's, so it stands outside the model
 
     def _compiled(self, compiled: Compiled, why: str) -> None:
         inner = compiled.inner

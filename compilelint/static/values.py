@@ -19,7 +19,7 @@ Element: TypeAlias = Literal["bool", "int", "float"]
 ScalarType: TypeAlias = Literal["bool", "int", "float", "str", "number", "object"]
 Origin: TypeAlias = Literal["python", "shape", "tensor", "argument"]
 
-MAX_OPTIONS = 8
+MAX_OPTIONS = 24
 """A union of more kinds than this tells a rule nothing any more and becomes `UNKNOWN`."""
 
 
@@ -319,6 +319,14 @@ def without_none(value: Value) -> Value:
 def tensors_in(value: Value) -> tuple[Tensor, ...]:
     """The tensor alternatives of a value."""
     return tuple(option for option in options(value) if isinstance(option, Tensor))
+
+
+def gives_tensors(value: Value) -> bool:
+    """Whether a value is a tensor, or a list, tuple or dict with one in it."""
+    return any(
+        isinstance(option, Tensor) or (isinstance(option, (Sequence, Mapping)) and gives_tensors(element_of(option)))
+        for option in options(value)
+    )
 
 
 def tensor_certainty(value: Value) -> Literal["certain", "likely"] | None:

@@ -124,7 +124,8 @@ class FrameView:
             return None
         args, keywords = self.frame.arguments[call]
         probe = probe_of(fact, args, keywords, self._receiver(call))
-        return probe.default if probe is not None else None
+        # A probe that failed without an id says more about its arguments than about Dynamo.
+        return probe.default if probe is not None and probe.default != "?" else None
 
     def _receiver(self, call: ast.Call) -> Value | None:
         """The object a method is called on, where the callee is a method."""

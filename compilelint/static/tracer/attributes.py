@@ -91,7 +91,7 @@ def _of_tensor(owner: Tensor, name: str, frame: Frame) -> Value:
     if name in _SAME_TENSOR:
         return owner if name in ("data", "grad") else Tensor(owner.element, None, owner.sure, owner.host)
     fact = frame.tracer.table.fact(f"torch.Tensor.{name}")
-    if fact is not None and "property" in fact.tags:
+    if fact is not None and "get" in fact.probes:
         return value_of_return(fact.returns, owner)
     if name.startswith(("is_", "requires_grad", "retains_grad")) and name not in _METHODS_LIKE_PROPERTIES:
         return Scalar("bool")

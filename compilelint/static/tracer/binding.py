@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from compilelint.static.index import ModuleIndex, Scope
+from compilelint.static.program import FunctionRef
 from compilelint.static.tracer.frame import Env
 from compilelint.static.values import (
     NONE,
@@ -111,6 +112,19 @@ def _settled(value: Value, parameter: ast.arg, scope: Scope, module: ModuleIndex
     if NONE in known and len(known) == 1 and declared != UNKNOWN:
         return join(declared, NONE)
     return join_all([declared, *known]) if declared != UNKNOWN else value
+
+
+def takes_tensor(ref: FunctionRef, module: ModuleIndex, tracer: Tracer) -> bool:
+    """Whether a parameter is annotated as a tensor, or used as only a tensor can be."""
+    if tensor_parameters(ref.node):
+        return True
+    parameters = (*ref.node.args.posonlyargs, *ref.node.args.args, *ref.node.args.kwonlyargs)
+    return any(
+        isinstance(option, Tensor)
+        for parameter in parameters
+        if parameter.annotation is not None
+        for option in options(tracer.annotation(parameter.annotation, module))
+    )
 
 
 _TENSOR_USES = frozenset(

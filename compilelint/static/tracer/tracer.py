@@ -288,6 +288,10 @@ class Tracer:
         self.on_frame(frame)
         return result
 
+    def was_entered(self, ref: FunctionRef) -> bool:
+        """Whether some compiled region has already reached a function."""
+        return (ref, "compiled") in self._ways
+
     def _joined(self, ways: list[object]) -> Value:
         result = self._results[ways[0]]
         for way in ways[1:]:

@@ -1,0 +1,68 @@
+"""`compilelint explain FILE:LINE`: why a line counts as compiled, and what each value in it is taken to be."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.model import Finding, Step
+from compilelint.static.describe import describe
+from compilelint.static.tracer.frame import Frame
+from compilelint.static.values import Function, Value
+
+MAX_WAYS = 4
+"""A line reached in more ways than this shows only so many."""
+
+
+def explanation(path: str, line: int, frames: list[Frame], findings: tuple[Finding, ...]) -> str:
+    """The text for one line; `frames` are the traced frames of functions around it, `line` is 1-based."""
+    reached = [frame for frame in frames if any(_on_line(node, line) for node in frame.kinds)]
+    if not reached:
+        if frames:
+            return (
+                f"{path}:{line}: the function is walked, but no path through it reaches this line "
+                "(a branch that cannot be taken under the compiler, or code after a return)"
+            )
+        return (
+            f"{path}:{line}: not in a region: no forward, torch.compile, decode loop or entry point leads here. "
+            "Name a root with entry-points in the configuration if this code does run compiled."
+        )
+    parts = []
+    for number, frame in enumerate(reached[:MAX_WAYS], 1):
+        parts.append("\n".join(_way(frame, line, number, len(reached))))
+    if len(reached) > MAX_WAYS:
+        parts.append(f"… and {len(reached) - MAX_WAYS} more ways")
+    parts.extend(
+        f"{finding.rule} {finding.name} ({finding.confidence}): {finding.message}\n  instead: {finding.instead}"
+        for finding in findings
+    )
+    return "\n\n".join(parts)
+
+
+def _way(frame: Frame, line: int, number: int, count: int) -> Iterator[str]:
+    head = {"compiled": "compiled", "decode-loop": "in a decode loop", "host": "host code around a region"}
+    yield f"way {number} of {count}: {head.get(frame.mode, 'construction of an object')}, by this path:"
+    for step in frame.path():
+        yield f"  {_step(step)}"
+    yield f"values on line {line}:"
+    lines = frame.module.lines
+    for node in sorted((n for n in frame.kinds if _on_line(n, line)), key=_place):
+        if isinstance(node, ast.expr) and not isinstance(node, (ast.Constant, ast.JoinedStr, ast.Slice)):
+            text = ast.get_source_segment("\n".join(lines), node) if len(lines) < 20_000 else ast.unparse(node)
+            yield f"  {' '.join((text or '').split())}: {describe(frame.kinds[node])}{_known_from(frame.kinds[node])}"
+
+
+def _step(step: Step) -> str:
+    return f"{step.path}:{step.line} in {step.function}{f': {step.note}' if step.note else ''}"
+
+
+def _known_from(value: Value) -> str:
+    return f", defined at line {value.ref.line}" if isinstance(value, Function) else ""
+
+
+def _on_line(node: ast.AST, line: int) -> bool:
+    return getattr(node, "lineno", None) == line
+
+
+def _place(node: ast.AST) -> tuple[int, int]:
+    return node.col_offset, node.end_col_offset or 0  # type: ignore[attr-defined]
