@@ -17,7 +17,8 @@ The tensor operation gives a tensor and stays in the graph:
     dead = torch.logical_not(x)   # any element type
 
 ## Limits
-Operands of `not` that are Python values are fine, and `not t.item()` is reported at the read-back. Measured on torch 2.13.
+Operands of `not` that are Python values are fine, and `not t.item()` is reported at the read-back. Measured on torch
+2.13.
 
 ## References
 torch.compile programming model: "Common Graph Breaks". GB0033.

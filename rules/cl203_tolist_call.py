@@ -1,0 +1,118 @@
+"""`.tolist()` splits the graph to turn a tensor into Python numbers.
+
+## What it does
+Reports `.tolist()` on tensors and on numpy arrays traced as tensors. A receiver of unknown type is reported as
+likely.
+
+## Why it costs
+Every element becomes a Python number, so the graph ends, the whole tensor is copied to the host (a wait on a GPU) and
+what follows is another graph, whose sizes depend on the list. For integers it is a read-back like `.item()` (GB0033);
+a list of floats Dynamo can't represent at all (GB0109), and `fullgraph=True` raises for it in every version.
+
+## Write instead
+Iterate or unpack the tensor itself, which is traced row by row, when its length is known:
+
+    for t in times: ...          # not for t in times.tolist()
+    a, b = pair.unbind(0)
+
+Split sizes have to be Python ints: make the list before the compiled region and pass it in, or pad to a fixed size.
+
+## Limits
+`fullgraph=True` accepts integer lists from torch 2.10 on. Constants are read back too: `torch.arange(2, n).tolist()`
+breaks where `list(range(2, n))` does not. Measured on torch 2.13.
+
+## References
+torch.compile programming model: "Common Graph Breaks". GB0033, GB0109.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.model import Confidence
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.tensors import data, on_error_path
+from compilelint.static.values import UNKNOWN
+
+HAZARD = "graph-break"
+WATCH = Watch(nodes=(ast.Call,), names=frozenset({"tolist"}))
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per call."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.args:
+        return
+    value = view.kind(node.func.value)
+    confidence: Confidence | None = "likely" if value == UNKNOWN else data(value)
+    if confidence is not None and not on_error_path(node, view):
+        yield Hit(
+            node,
+            f"`{view.text(node)}` copies a tensor into Python numbers: Dynamo splits the graph here",
+            "iterate or `unbind` the tensor itself; make lists Python needs (split sizes) before the compiled region",
+            confidence,
+        )
+
+
+BAD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Packed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+
+    def forward(self, x, lengths):
+        parts = torch.split(self.proj(x), lengths.tolist())  # ~
+        return torch.stack([part.sum(0) for part in parts])
+""",
+        run="(Packed(), [(torch.ones(5, 4), torch.tensor([2, 3]))])",
+        default="break",
+        fullgraph="clean",
+    ),
+    Example(
+        code="""\
+import torch
+
+
+def resize(x: torch.Tensor, scales: torch.Tensor):
+    first, second = scales.tolist()  # ~
+    axes = torch.arange(1, x.dim()).tolist()  # ~
+    return x.sum(axes) * first + second
+""",
+        run="(resize, [(torch.ones(2, 4), torch.tensor([0.5, 2.0]))])",
+        default="break",
+        fullgraph="break",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Packed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+        self.sizes = torch.tensor([2, 3]).tolist()
+
+    def forward(self, x: torch.Tensor, scales: torch.Tensor):
+        parts = torch.split(self.proj(x), self.sizes)
+        first, second = scales.unbind(0)
+        axes = list(range(1, x.dim()))
+        for scale in scales:
+            first = first + scale
+        return torch.stack([part.sum(0) for part in parts]).sum(axes) * first + second
+""",
+        run="(Packed(), [(torch.ones(5, 4), torch.tensor([0.5, 2.0]))])",
+        default="clean",
+        fullgraph="clean",
+    ),
+)

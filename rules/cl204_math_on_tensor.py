@@ -1,0 +1,122 @@
+"""A function of module `math` on a tensor splits the graph.
+
+## What it does
+Reports `math.sqrt(t)`, `math.isnan(t)`, `math.floor(t)` and the other functions of `math` with a tensor, or a numpy
+array, among the arguments.
+
+## Why it costs
+`math` works on Python floats, so Python converts the tensor first: the graph ends there, the value is read back
+(GB0033), and the result is a new input of the next graph. Unlike `float(t)` this raises under `fullgraph=True` in
+every version measured.
+
+## Write instead
+torch has the same functions, for tensors of any size: `torch.sqrt(t)` or `t.sqrt()`, `torch.isnan(t)`, `t.floor()`.
+
+## Limits
+`math` on shapes and Python numbers compiles; so does `math.prod`, which only multiplies.
+`math.log(torch.tensor(2.0))`, of a constant, is folded by Dynamo and not reported. Measured on torch 2.13.
+
+## References
+torch.compile programming model: "Common Graph Breaks". GB0033.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.tensors import on_error_path, read_back, tensors_within, written_constant
+
+HAZARD = "graph-break"
+WATCH = Watch(nodes=(ast.Call,))
+SAME_NAME = frozenset(
+    (
+        "sqrt exp log log2 log10 log1p expm1 sin cos tan tanh floor ceil trunc isnan isinf isfinite isclose pow fmod "
+        "copysign hypot atan2 gcd erf lgamma deg2rad"
+    ).split()
+)
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per call with a tensor among its arguments."""
+    if not isinstance(node, ast.Call):
+        return
+    module, _, name = view.callee(node).rpartition(".")
+    if module != "math" or name == "prod" or on_error_path(node, view):
+        return
+    for argument in node.args:
+        confidence = tensors_within(view.kind(argument)) if name == "fsum" else read_back(argument, view)
+        if confidence is not None and not written_constant(argument, view):
+            yield Hit(
+                node,
+                f"`math.{name}` needs a Python number, so `{view.text(argument)}` is read back: the graph splits here",
+                f"use `torch.{name}`, which takes tensors" if name in SAME_NAME else "use the torch function",
+                confidence,
+            )
+            return
+
+
+BAD = (
+    Example(
+        code="""\
+import math
+
+import torch
+from torch import nn
+
+
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+
+    def forward(self, x):
+        h = self.proj(x)
+        return h / math.sqrt(h.square().sum())  # ~
+""",
+        run="(Scale(), [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import torch
+from math import isnan
+
+
+def clean(x: torch.Tensor):
+    return torch.zeros_like(x) if isnan(x.sum()) else x + 1  # ~
+""",
+        run="(clean, [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import math
+
+import torch
+from torch import nn
+
+
+class Scale(nn.Module):
+    def __init__(self, heads=2):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+        self.heads = heads
+
+    def forward(self, x: torch.Tensor):
+        h = self.proj(x) / math.sqrt(x.shape[-1] // self.heads)
+        h = h * math.log(torch.tensor(2.0)) * math.prod([h.sum(), 2])
+        h = torch.where(torch.isnan(h), torch.zeros_like(h), h)
+        return h * math.pi * math.ceil(x.size(0) / 2) / h.square().sum().sqrt()
+""",
+        run="(Scale(), [(torch.ones(2, 4),)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+)

@@ -1,0 +1,156 @@
+"""A 0-d tensor as index or slice bound is read back into Python.
+
+## What it does
+Reports `x[:t]` for any tensor bound `t`, and `x[t]` where `t` is known to have no dimensions (`scores.argmax()`, an
+item of a 1-d tensor, a counter kept as a tensor), read or written.
+
+## Why it costs
+A slice bound decides a size, so it must be a number: the graph splits to fetch it (GB0124). Under a 0-d tensor torch
+selects a single row, which is a view at an offset that must be known as well (GB0033). Index tensors with at least
+one dimension are gathered on the device and cost nothing. In a loop over the tensor the whole frame stays uncompiled.
+
+## Write instead
+    row = x.index_select(0, t.reshape(1))                 # or x[t.reshape(1)], keeping a dimension of one
+    x = torch.where(torch.arange(n, device=x.device) == t, new, x)      # for a write
+    head = torch.where(torch.arange(n, device=x.device) < t, x, 0)      # for x[:t]
+
+## Limits
+Where the number of dimensions isn't known nothing is said about `x[t]`. A constant, `torch.tensor(2)`, compiles. A
+0-d int64 CPU tensor that is an *input* of the region is made a constant and compiles anew for each value instead.
+From torch 2.10 on `fullgraph=True` accepts slices, not indices. Measured on torch 2.13.
+
+## References
+torch.compile programming model: "Common Graph Breaks". GB0033, GB0124; GB0038 up to torch 2.9.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.tensors import SUBSCRIPTING, data, indices, scalar_tensor, subscripts, written_constant
+
+HAZARD = "graph-break"
+WATCH = Watch(nodes=SUBSCRIPTING)
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per subscript of a tensor; the first part that is read back gives the words."""
+    for subscript in subscripts(node):
+        if data(view.kind(subscript.value)) is None:
+            continue
+        for part in indices(subscript):
+            hit = bound_read(subscript, part, view) if isinstance(part, ast.Slice) else row_read(subscript, part, view)
+            if hit is not None:
+                yield hit
+                break
+
+
+def bound_read(node: ast.Subscript, part: ast.Slice, view: View) -> Hit | None:
+    """A hit if a bound of the slice is a tensor."""
+    for bound in (part.lower, part.upper, part.step):
+        confidence = data(view.kind(bound)) if bound is not None else None
+        if bound is not None and confidence is not None:
+            return Hit(
+                node,
+                f"the slice bound `{view.text(bound)}` is a tensor, read back to get a size: the graph splits here",
+                "keep the size and mask: `torch.where(torch.arange(n) < t, x, 0)`, or pass the bound in as an int",
+                confidence,
+            )
+    return None
+
+
+def row_read(node: ast.Subscript, part: ast.expr, view: View) -> Hit | None:
+    """A hit if the index is a tensor without dimensions."""
+    value = view.kind(part)
+    confidence = scalar_tensor(value)
+    if confidence is None or written_constant(part, view):
+        return None
+    return Hit(
+        node,
+        f"the index `{view.text(part)}` is a tensor without dimensions and is read back: the graph splits here",
+        "index with a dimension: `x.index_select(0, t.reshape(1))`; write through a mask: `torch.arange(n) == t`",
+        confidence,
+    )
+
+
+BAD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Best(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+
+    def forward(self, x):
+        h = self.proj(x)
+        best = h.sum(-1).flatten().argmax()
+        return h[best] * 2  # ~
+""",
+        run="(Best(), [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import torch
+
+
+def crop(x: torch.Tensor, lengths: torch.Tensor):
+    x = x + 1
+    return x[:, : lengths.max()] * 2  # ~
+""",
+        run="(crop, [(torch.ones(2, 4), torch.tensor([2, 3]))])",
+        default="skip",
+        fullgraph="clean",
+    ),
+    Example(
+        code="""\
+import torch
+
+
+def clear(x: torch.Tensor):
+    x = x + 1
+    x[0, x[0].flatten().argmin()] = 0.0  # ~
+    for row in torch.arange(2):
+        x[row] = x[row] * 2  # ~
+    return x
+""",
+        run="(clear, [(torch.ones(2, 4),)])",
+        default="skip",
+        fullgraph="break",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Best(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+        self.register_buffer("table", torch.arange(8.0))
+
+    def forward(self, x, ids: torch.Tensor, n: int = 2):
+        h = self.proj(x)
+        best = h.sum(-1).flatten().argmax()
+        h = h + h.index_select(0, best.reshape(1)) + h[best.reshape(1)]
+        h[:, :n] = 0.0
+        rows = torch.arange(x.shape[0])
+        last = h[rows, h.argmax(-1)] + h[torch.tensor(1)].sum()
+        return h[:n, 1:].sum() * last + self.table[ids].sum() + h[h.argmax(dim=0)].sum() + h[..., -1].sum()
+""",
+        run="(Best(), [(torch.ones(2, 4), torch.tensor([1, 2]))])",
+        default="clean",
+        fullgraph="clean",
+    ),
+)

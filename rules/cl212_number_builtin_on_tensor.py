@@ -1,0 +1,119 @@
+"""`round`, `divmod` and other number builtins on a tensor split the graph.
+
+## What it does
+Reports the builtins `round`, `divmod`, `complex`, `hex`, `bin`, `oct` and `chr` with a tensor as argument.
+
+## Why it costs
+Dynamo knows `abs`, `max`, `min`, `sum` and `len` of tensors and turns them into operations. These it does not know,
+or not for tensors (GB0059; GB6270 for `round`; `divmod` fails so late that the frame runs uncompiled, GB0088). The
+graph ends at the call and `fullgraph=True` raises, although the operator form of the same computation compiles.
+
+## Write instead
+    torch.round(t)             # or t.round(), not round(t)
+    t // n, t % n              # not divmod(t, n)
+    torch.complex(a, b)        # not complex(a)
+
+## Limits
+On Python numbers and shapes the builtins compile. `pow` has a rule of its own, builtin-pow. Measured on torch 2.13.
+
+## References
+torch/_dynamo/graph_break_registry.json: GB0059, GB0088, GB6270.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.tensors import on_error_path, read_back
+
+HAZARD = "graph-break"
+INSTEAD = {
+    "round": "write `t.round()`, with `decimals=` where wanted",
+    "divmod": "write `t // n` and `t % n`",
+    "complex": "write `torch.complex(real, imaginary)`",
+}
+WATCH = Watch(nodes=(ast.Call,), names=frozenset({"round", "divmod", "complex", "hex", "bin", "oct", "chr"}))
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per call with a tensor among its arguments."""
+    if not isinstance(node, ast.Call):
+        return
+    module, _, name = view.callee(node).rpartition(".")
+    if module != "builtins" or name not in WATCH.names or on_error_path(node, view):
+        return
+    found = [confidence for argument in node.args if (confidence := read_back(argument, view))]
+    if found:
+        yield Hit(
+            node,
+            f"Dynamo does not trace the builtin `{name}` of a tensor: `{view.text(node)}` splits the graph",
+            INSTEAD.get(name, "keep to tensor operations, or do this outside the compiled region"),
+            "certain" if "certain" in found else "likely",
+            "frame-skip" if name == "divmod" else None,
+        )
+
+
+BAD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Similarity(nn.Module):
+    def __init__(self, k=0.01):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+        self.k = k
+
+    def forward(self, x):
+        h = self.proj(x)
+        scaled, rest = divmod(h.mean(), self.k)  # ~
+        return h * scaled + rest
+""",
+        run="(Similarity(), [(torch.eye(4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import torch
+
+
+def snap(x: torch.Tensor):
+    x = x * 2
+    return x + round(x.mean())  # ~
+""",
+        run="(snap, [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Similarity(nn.Module):
+    def __init__(self, k=0.01):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+        self.k = k
+
+    def forward(self, x: torch.Tensor):
+        h = self.proj(x)
+        rows, rest = divmod(x.shape[0], 3)
+        half = round(x.shape[-1] / 2) + pow(2, rows) + rest
+        low, high = min(h.max(), h.mean()), max(h.min(), 3)
+        return h / (self.k * h.max()) ** 2 + abs(h.mean()).round() + sum(h) * half + low + high + torch.pow(h, 2)
+""",
+        run="(Similarity(), [(torch.eye(4),)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+)

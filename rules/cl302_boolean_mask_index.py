@@ -1,0 +1,144 @@
+"""Reading through a boolean mask splits the graph: how much comes back depends on the data.
+
+## What it does
+Reports `x[mask]` with a boolean tensor, or a list of bools, anywhere in the brackets (`x[:, mask]`, `x[mask, :]`),
+and updates through one (`x[mask] -= 1`), which read before they write.
+
+## Why it costs
+The result has as many rows as the mask has hits. By default Dynamo keeps operators with such output out of the graph
+(GB0036): it ends, the host waits for the count on a GPU, and what follows is a new graph with a dynamic shape.
+
+## Write instead
+Keep the shape and neutralise what is masked out:
+
+    total = torch.where(mask, x, 0).sum()               # not x[mask].sum()
+    x = torch.where(mask, x - 1, x)                     # not x[mask] -= 1
+    y = y.masked_scatter(mask, source)                  # not y[mask] = x[mask]
+
+## Limits
+Writing compiles: `x[mask] = 0` and `x[mask] = row` are `index_put` with the mask; only a masked read on the
+right-hand side breaks. Index tensors of integers compile. A mask of type uint8 is miscompiled or refused rather than
+split and not reported. `fullgraph=True` captures masked reads from torch 2.10 on. Measured on torch 2.13.
+
+## References
+Operator tag dynamic_output_shape (index.Tensor) in torch's native_functions.yaml. GB0036.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.model import Confidence
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.tensors import data, indices
+from compilelint.static.values import Array, Const, Sequence, Tensor, Value, options
+
+HAZARD = "graph-break"
+WATCH = Watch(nodes=(ast.Subscript, ast.AugAssign))
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per read through a mask, the one inside an augmented assignment included."""
+    subscript = node.target if isinstance(node, ast.AugAssign) else node
+    if not isinstance(subscript, ast.Subscript):
+        return
+    owner = data(view.kind(subscript.value))
+    if owner is None:
+        return
+    for part in indices(subscript):
+        confidence = mask(view.kind(part))
+        if confidence is None:
+            continue
+        update = "the update reads it first" if isinstance(subscript.ctx, ast.Store) else "its size depends on the data"
+        yield Hit(
+            subscript,
+            f"`{view.text(subscript)}` reads through a boolean mask and {update}: the graph splits here",
+            "keep the shape: `torch.where(mask, x, 0)`, `masked_scatter`, or multiply by the mask",
+            confidence if owner == "certain" else owner,
+        )
+        return
+
+
+def mask(value: Value) -> Confidence | None:
+    """How sure it is that an index of this kind selects by truth, one answer per element."""
+    found = options(value)
+    if all(isinstance(kind, (Tensor, Array)) and kind.element == "bool" and kind.rank != 0 for kind in found):
+        return data(value)
+    if isinstance(value, Sequence) and value.form == "list" and value.items:
+        return "certain" if all(isinstance(item, Const) and item.type == "bool" for item in value.items) else None
+    return None
+
+
+BAD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Loss(nn.Module):
+    def __init__(self, ignore=-100):
+        super().__init__()
+        self.head = nn.Linear(4, 3)
+        self.ignore = ignore
+
+    def forward(self, x, labels: torch.Tensor):
+        keep = labels != self.ignore
+        logits = self.head(x)
+        picked = logits[keep]  # ~
+        return picked.mean() + logits[:, logits.sum(0) > 0].sum()  # ~
+""",
+        run="(Loss(), [(torch.ones(3, 4), torch.tensor([0, -100, 2]))])",
+        default="break",
+        fullgraph="clean",
+    ),
+    Example(
+        code="""\
+import torch
+
+
+def shift(edges: torch.Tensor, out: torch.Tensor):
+    edges = edges * 2
+    edges[edges > 3] -= 1  # ~
+    valid = torch.isfinite(out) & ~(out < 0)
+    out[~valid] = 0.0
+    out[valid] = out[valid] * 2  # ~
+    return edges, out
+""",
+        run="(shift, [(torch.tensor([1, 2, 3]), torch.ones(3))])",
+        default="break",
+        fullgraph="clean",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Loss(nn.Module):
+    def __init__(self, ignore=-100):
+        super().__init__()
+        self.head = nn.Linear(4, 3)
+        self.ignore = ignore
+        self.token = nn.Parameter(torch.zeros(3))
+
+    def forward(self, x, labels: torch.Tensor):
+        keep = labels != self.ignore
+        logits = self.head(x).clone()
+        logits[~keep] = 0.0
+        logits[~keep, 0] = float("-inf")
+        logits[keep] = self.token
+        rows = torch.arange(3)
+        logits = logits[rows][:, [0, 2]] + logits[labels.clamp(min=0), :2] + logits[..., None, -1]
+        names = {True: 1}
+        return torch.where(keep[:, None], logits, 0).sum() * names[True]
+""",
+        run="(Loss(), [(torch.ones(3, 4), torch.tensor([0, -100, 2]))])",
+        default="clean",
+        fullgraph="clean",
+    ),
+)
