@@ -61,7 +61,7 @@ def parse_reason(reason: str) -> GuardFailure:
 def _expression(text: str) -> str:
     """The guard itself: without torch's comment, and without object ids, which differ from run to run."""
     expression = re.split(r"\s+# |\s+\(HINT: ", text, maxsplit=1)[0]
-    return one_line(re.sub(r"\b\d{9,}\b", "…", expression))
+    return one_line(re.sub(r"(?<![.\d])\d{9,}\b", "…", expression))
 
 
 def place_of(failure: GuardFailure, known_files: Iterable[str]) -> Step | None:

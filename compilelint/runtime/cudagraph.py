@@ -1,0 +1,112 @@
+"""CUDA graphs: what Inductor leaves out of them, under `mode="reduce-overhead"`, told by its log artifact `cudagraphs`.
+
+Two kinds of message count (torch 2.9 to 2.14): an op that a graph is partitioned around, with its reason and the
+source line it comes from, and `skipping cudagraphs due to ...`, for a graph that is not recorded at all.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from compilelint.model import Step
+from compilelint.runtime.breaks import one_line
+from compilelint.runtime.exercise import Job, build, call_all, compiling, device_of
+from compilelint.runtime.frames import absolute, parse_stack, plain_name, user_owned, user_stack
+from compilelint.runtime.wire import Recorder
+
+_SOURCES = ("torch._inductor.scheduler", "torch._inductor.cudagraph_utils")
+_LEFT_OUT = re.compile(r"^\s*\S+: reason=(?P<reason>.+?), ir=(?P<ir>\w+)(?:, fx=(?P<op>[\w.]+))?")
+_SKIPPED = re.compile(r"skipping cudagraphs due to (?P<reason>[^\n]*)|CUDAGraph supports dynamic shapes by")
+_ROUNDS = 3  # warm-up, recording, replay
+
+
+def watch(job: Job, recorder: Recorder) -> None:
+    """Make the target's calls under CUDA graphs, and record what stays out of them; nothing happens on a CPU."""
+    if device_of(job) != "cuda":
+        return
+    import torch
+    import torch._inductor.config as inductor
+
+    inductor.force_disable_caches = True  # code out of a cache is not scheduled again, and logs nothing
+    with _listening(recorder), compiling(fullgraph=False, mode="reduce-overhead") as compile_:
+        target = build(job)
+        model = compile_(target.model) if target.compile else target.model
+        for _ in range(_ROUNDS):
+            torch.compiler.cudagraph_mark_step_begin()
+            for _ in call_all(model, target):
+                torch.compiler.cudagraph_mark_step_begin()
+    recorder.send("watched", channels=("cudagraph",))
+
+
+@contextmanager
+def _listening(recorder: Recorder) -> Iterator[None]:
+    listener = CudagraphLog(recorder)
+    loggers = [importlib.import_module(name).cudagraphs_log for name in _SOURCES]
+    for logger in loggers:
+        logger.setLevel(logging.DEBUG)
+        logger.addHandler(listener)
+    try:
+        yield
+    finally:
+        listener.finish()
+        for logger in loggers:
+            logger.removeHandler(listener)
+
+
+class CudagraphLog(logging.Handler):
+    """Turns the log records of the artifact `cudagraphs` into evidence.
+
+    An op that is left out comes as one record with the reason, followed by one record for each line of its stack.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(logging.DEBUG)
+        self._recorder = recorder
+        self._pending: tuple[str, list[str]] | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        left_out = _LEFT_OUT.match(text)
+        skipped = _SKIPPED.search(text)
+        if left_out:
+            self.finish()
+            op = left_out["op"] or left_out["ir"]
+            self._pending = (f"CUDA graphs leave out {op}: {left_out['reason']}.", [])
+        elif skipped:
+            self.finish()
+            reason = one_line(skipped["reason"] or text).rstrip(".")
+            self._add(f"No CUDA graph is recorded: {reason}.", text)
+        elif self._pending is not None and text.startswith("         "):
+            self._pending[1].append(text)
+        else:
+            self.finish()
+
+    def finish(self) -> None:
+        """Record the op whose lines were being read, if any."""
+        if self._pending is not None:
+            reason, lines = self._pending
+            self._pending = None
+            self._add(reason, "\n".join(lines))
+
+    def _add(self, reason: str, text: str) -> None:
+        stack = tuple(step for step in user_stack(parse_stack(text)) if user_owned(step.path)) or _call_site()
+        if stack:
+            self._recorder.observe("cudagraph", stack[-1], reason, stack=stack)
+        else:
+            self._recorder.send("note", text=f"{reason} (no line of the program is named)")
+
+
+def _call_site() -> tuple[Step, ...]:
+    """The user's innermost frame on the stack: where the compiled function is called."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if user_owned(frame.f_code.co_filename):
+            return (Step(absolute(frame.f_code.co_filename), frame.f_lineno, plain_name(frame.f_code.co_name)),)
+        frame = frame.f_back
+    return ()

@@ -1,0 +1,130 @@
+"""Having a target and using it: building it afresh, compiling it under our terms, making its calls."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import random
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from compilelint.runtime import device as devices
+from compilelint.runtime.target import Target
+
+_SEED = 1000
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a pass needs: where the target comes from, the device wished for, and where its records go."""
+
+    name: str
+    factory: str
+    device: str
+    records: str
+
+
+class TargetError(Exception):
+    """The target cannot be had. `status` is `missing` or `failed`."""
+
+    def __init__(self, status: str, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+
+
+def device_of(job: Job) -> str:
+    """The device to run on. Raises TargetError if the one wished for isn't there."""
+    try:
+        return devices.choose(job.device)
+    except RuntimeError as error:
+        raise TargetError("failed", str(error)) from None
+
+
+def build(job: Job) -> Target:
+    """Call the factory and bring what it makes to the device. Seeded: every pass sees the same weights and inputs.
+
+    Raises TargetError if there is no such factory or it returns something else; else whatever the factory raises.
+    """
+    _seed(0)
+    target = _load(job.factory)()
+    if not isinstance(target, Target):
+        raise TargetError("failed", f"{job.factory} returned a {type(target).__name__}; return a compilelint.Target")
+    return devices.place(target, device_of(job))
+
+
+def call_all(model: Callable[..., Any], target: Target) -> Iterator[tuple[int, Exception | None]]:
+    """Make the target's calls, then run its decode loop; yields each call's number, from 1, and what it raised.
+
+    Each call starts from a seed of its own, so that branches on random numbers go the same way in every pass.
+    """
+    calls = [functools.partial(model, *call.args, **call.kwargs) for call in target.arguments]
+    if target.decode is not None:
+        calls.append(functools.partial(target.decode, model))
+    for number, call in enumerate(calls, 1):
+        _seed(number - 1)
+        error = None
+        try:
+            call()
+        except Exception as raised:
+            error = raised
+        yield number, error
+
+
+@contextmanager
+def compiling(**terms: Any) -> Iterator[Callable[..., Any]]:
+    """Let every `torch.compile`, the program's own and the one given here, compile under these terms.
+
+    `terms` replace what the program says: `fullgraph`, `backend` and `mode`. A `backend` or `mode` given here also
+    drops the program's mode and options, which belong to its own. What else it says (`dynamic`, `disable`) is kept.
+    """
+    import torch
+
+    original = torch.compile
+
+    def compile_under_terms(model: Any = None, **options: Any) -> Any:
+        if terms.keys() & {"backend", "mode"}:
+            options.pop("mode", None)
+            options.pop("options", None)
+        options.update(terms)
+        if model is None:
+            return lambda function: original(function, **options)
+        return original(model, **options)
+
+    torch.compile = compile_under_terms
+    try:
+        yield compile_under_terms
+    finally:
+        torch.compile = original
+
+
+def _load(factory: str) -> Callable[[], object]:
+    module_name, _, attribute = factory.partition(":")
+    try:
+        found: Any = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+            folders = os.pathsep.join(sys.path[:3])
+            raise TargetError("missing", f"there is no module {error.name} on {folders}") from None
+        raise
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        wanted = attribute or "(none named)"
+        raise TargetError(
+            "missing", f"module {module_name} has no function {wanted}; name the factory as pkg.module:function"
+        )
+    maker: Callable[[], object] = found
+    return maker
+
+
+def _seed(call: int) -> None:
+    import torch
+
+    torch.random.manual_seed(_SEED + call)
+    random.seed(_SEED + call)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(_SEED + call)
