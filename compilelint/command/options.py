@@ -34,7 +34,10 @@ exit codes: 0 clean, 1 findings, 2 nothing could be checked (usage, configuratio
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with one-line errors that name the closest option."""
+    """argparse with one-line errors that name the closest option; abbreviations, which new options break, are off."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, **settings)
 
     def error(self, message: str) -> NoReturn:
         if unknown := re.match(r"unrecognized arguments: (-\S*)", message):
