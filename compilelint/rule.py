@@ -8,7 +8,8 @@ A file `rules/clNNN_some_name.py` gives the rule its code (`CLNNN`) and name (`s
 - `WATCH`: what makes the check run at all;
 - `BAD` and `GOOD`: examples, each an experiment with its measured outcome; a reported line ends in `# ~`;
 - `check(node, view)`: yields a `Hit` for each hazard at `node`;
-- optionally `fix(node, view)`: the edit for a hit at `node`.
+- optionally `fix(node, view)`: the edit for a hit at `node`;
+- optionally `FALLBACK = True`: the rule's findings give way to those of any other rule in the same place.
 
 Nothing else needs editing to add a rule.
 """
@@ -145,6 +146,8 @@ class Rule:
     bad: tuple[Example, ...]
     good: tuple[Example, ...]
     fix: Callable[[ast.AST, View], Fix | None] | None = None
+    fallback: bool = False
+    """Speaks only where no other rule does: its finding gives way to another's that overlaps it."""
 
     @property
     def code(self) -> str:

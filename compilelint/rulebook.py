@@ -53,4 +53,12 @@ def rule_from(module: ModuleType) -> Rule:
         summary=summary.strip(),
         help=body.strip(),
     )
-    return Rule(card, module.WATCH, module.check, tuple(module.BAD), tuple(module.GOOD), getattr(module, "fix", None))
+    return Rule(
+        card,
+        module.WATCH,
+        module.check,
+        tuple(module.BAD),
+        tuple(module.GOOD),
+        getattr(module, "fix", None),
+        getattr(module, "FALLBACK", False),
+    )

@@ -62,8 +62,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 def mask(value: Value) -> Confidence | None:
     """How sure it is that an index of this kind selects by truth, one answer per element."""
-    found = options(value)
-    if all(isinstance(kind, (Tensor, Array)) and kind.element == "bool" and kind.rank != 0 for kind in found):
+    found = [kind for kind in options(value) if isinstance(kind, (Tensor, Array))]
+    if found and all(kind.element == "bool" and kind.rank != 0 for kind in found):
         return data(value)
     if isinstance(value, Sequence) and value.form == "list" and value.items:
         return "certain" if all(isinstance(item, Const) and item.type == "bool" for item in value.items) else None

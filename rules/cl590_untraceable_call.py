@@ -30,6 +30,7 @@ from compilelint.rule import Example, Hit, View, Watch
 
 HAZARD = "graph-break"
 WATCH = Watch(nodes=(ast.Call,))
+FALLBACK = True
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
@@ -38,10 +39,9 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     found = view.breaks(node)
     if found is not None:
-        reason = f" ({found})" if found != "?" else ""
         yield Hit(
             node,
-            f"Dynamo does not trace `{view.callee(node)}`{reason}: the graph splits at `{view.text(node)}`",
+            f"Dynamo does not trace `{view.callee(node)}` ({found}): the graph splits at `{view.text(node)}`",
             "call it outside the compiled code, once in `__init__`, or make it a `torch.library.custom_op`",
         )
 

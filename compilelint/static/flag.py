@@ -35,6 +35,7 @@ class Flagger:
 
     def __init__(self, rules: Sequence[Rule], linted: frozenset[str]) -> None:
         self._linted = linted
+        self._fallbacks = frozenset(rule.code for rule in rules if rule.fallback)
         self._by_node: dict[RegionKind, dict[type[ast.AST], list[Rule]]] = {}
         self._by_test: dict[RegionKind, list[Rule]] = {}
         for rule in rules:
@@ -151,9 +152,19 @@ class Flagger:
             fingerprint=fingerprint(path, view.qualname, rule.code, view.frame.module.lines[span.line - 1]),
         )
 
+    def _without_overlaps(self) -> Iterator[Finding]:
+        """All findings but those of fallback rules on lines where another rule has already named a break."""
+        taken: dict[str, set[int]] = {}
+        for finding in self._found.values():
+            if finding.rule not in self._fallbacks and finding.hazard in ("graph-break", "frame-skip"):
+                taken.setdefault(finding.path, set()).update(range(finding.span.line, finding.span.end_line + 1))
+        for finding in self._found.values():
+            if finding.rule not in self._fallbacks or finding.span.line not in taken.get(finding.path, ()):
+                yield finding
+
     def findings(self) -> tuple[Finding, ...]:
         """Everything found so far, by file and line; equal fingerprints are numbered apart."""
-        ordered = sorted(self._found.values(), key=lambda f: (f.path, f.span.line, f.span.column, f.rule))
+        ordered = sorted(self._without_overlaps(), key=lambda f: (f.path, f.span.line, f.span.column, f.rule))
         return tuple(number_apart(ordered))
 
 

@@ -20,10 +20,10 @@ from compilelint.static.flag import Flagger
 from compilelint.static.index import ModuleIndex
 from compilelint.static.program import FunctionRef, Program
 from compilelint.static.tracer import statements
-from compilelint.static.tracer.binding import takes_tensor
+from compilelint.static.tracer.binding import root_arguments, takes_tensor
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.tracer.tracer import Tracer
-from compilelint.static.values import UNKNOWN, Compiled, Const, Function, Instance, Scalar, gives_tensors, options
+from compilelint.static.values import UNKNOWN, Compiled, Const, Function, Instance, Scalar, Value, gives_tensors, options
 
 if TYPE_CHECKING:
     from compilelint.config import Settings
@@ -33,6 +33,9 @@ Result = TypeVar("Result")
 STACK_BYTES = 512 * 1024 * 1024
 """The tracer recurses as deep as the code it follows; its thread gets a stack to match."""
 RECURSION_LIMIT = 60_000
+
+_OPEN: dict[str, Value] = {"*": UNKNOWN, "**": UNKNOWN}
+"""A root's arguments: nobody knows which are passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,14 +162,13 @@ class _Session:
         frame = self.tracer.module_frame(module)
         for root in link.module_roots(self.program, module):
             receiver = self.tracer.instance_of(root.receiver) if root.receiver is not None else None
-            function = Function(root.ref, receiver)
-            self.tracer.run(function, (), {}, "compiled", None, None, root.why)
+            self._enter(Function(root.ref, receiver), root.why)
         for ref in link.functions(module):
             value = self.tracer.decorated(ref, frame)
             if isinstance(value, Compiled) and isinstance(value.inner, Function):
                 receiver = self.tracer.instance_of(ref.owner) if ref.owner is not None else None
                 inner = Function(value.inner.ref, receiver, value.inner.closure)
-                self.tracer.run(inner, (), {}, "compiled", None, None, "decorated with torch.compile")
+                self._enter(inner, "decorated with torch.compile")
         for compiled, why in self.tracer.take_compiled(module):
             self._compiled(compiled, why)
 
@@ -177,7 +179,7 @@ class _Session:
                 continue
             receiver = self.tracer.instance_of(root.receiver) if root.receiver is not None else None
             self.flagger.hold()
-            result = self.tracer.run(Function(root.ref, receiver), (), {}, "compiled", None, None, root.why)
+            result = self.tracer.run(Function(root.ref, receiver), (), dict(_OPEN), "compiled", None, None, root.why)
             if gives_tensors(result) or (
                 takes_tensor(root.ref, module, self.tracer)
                 and not all(isinstance(option, (Const, Scalar)) for option in options(result))
@@ -192,11 +194,16 @@ class _Session:
             forward = self.program.method(inner.ref, "forward")
             inner = Function(forward, inner) if isinstance(forward, FunctionRef) else UNKNOWN
         if isinstance(inner, Function):
-            self.tracer.run(inner, (), {}, "compiled", None, None, why)
+            self._enter(inner, why)
+
+    def _enter(self, function: Function, why: str) -> None:
+        """Trace a compiled region from its root."""
+        arguments = root_arguments(function.ref, function.bound is not None, self.tracer.table)
+        self.tracer.run(function, (), {**_OPEN, **arguments}, "compiled", None, None, why)
 
     def _start(self, ref: FunctionRef, mode: str, why: str) -> None:
         receiver = self.tracer.instance_of(ref.owner) if ref.owner is not None else None
-        self.tracer.run(Function(ref, receiver), (), {}, mode, None, None, why)  # type: ignore[arg-type]
+        self.tracer.run(Function(ref, receiver), (), dict(_OPEN), mode, None, None, why)  # type: ignore[arg-type]
 
     def _entry_point(self, entry: str) -> None:
         """`pkg.engine:Engine.step` from the settings."""

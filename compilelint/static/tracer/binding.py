@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from compilelint.static.index import ModuleIndex, Scope
@@ -25,6 +26,7 @@ from compilelint.static.values import (
 )
 
 if TYPE_CHECKING:
+    from compilelint.knowledge.table import Table
     from compilelint.static.tracer.tracer import Tracer
 
 
@@ -100,18 +102,27 @@ def _loosened(default: Value) -> Value:
 
 
 def _settled(value: Value, parameter: ast.arg, scope: Scope, module: ModuleIndex, tracer: Tracer) -> Value:
-    """The argument with what the signature and the body add where it is unknown."""
+    """The argument with what the signature, the name and the body add where it is unknown."""
     if isinstance(value, Const) and value.type in ("int", "float") and value.value not in (0, 1, -1, 0.0, 1.0):
         return Scalar(value.type)  # type: ignore[arg-type]
     known = [option for option in options(value) if not isinstance(option, Unknown)]
-    if len(known) == len(options(value)):
-        return value
-    declared = tracer.annotation(parameter.annotation, module) if parameter.annotation is not None else UNKNOWN
-    if declared == UNKNOWN and parameter.arg in tensor_parameters(scope):
-        declared = Tensor(sure=False)
-    if NONE in known and len(known) == 1 and declared != UNKNOWN:
-        return join(declared, NONE)
-    return join_all([declared, *known]) if declared != UNKNOWN else value
+    if len(known) < len(options(value)):
+        declared = tracer.annotation(parameter.annotation, module) if parameter.annotation is not None else UNKNOWN
+        if declared == UNKNOWN and parameter.arg in tensor_parameters(scope):
+            declared = Tensor(sure=False)
+        if declared != UNKNOWN:
+            value = join_all([declared, *known])
+    return _mask(value) if parameter.arg.endswith("mask") else value
+
+
+def _mask(value: Value) -> Value:
+    """A tensor of unknown element type in a parameter that is called a mask is taken for a boolean one."""
+    return join_all(
+        Tensor("bool", option.rank, False, option.host)
+        if isinstance(option, Tensor) and option.element is None
+        else option
+        for option in options(value)
+    )
 
 
 def takes_tensor(ref: FunctionRef, module: ModuleIndex, tracer: Tracer) -> bool:
@@ -156,6 +167,74 @@ def _tensor_parameters(scope: Scope) -> frozenset[str]:
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
             found.update(side.id for side in (node.left, node.right) if isinstance(side, ast.Name))
     return frozenset(found & names)
+
+
+_READ_AS_OTHER = frozenset({"range", "len", "isinstance", "getattr", "hasattr", "str", "enumerate", "zip", "list", "tuple"})
+_others: dict[int, tuple[Scope, frozenset[str]]] = {}
+
+
+def root_arguments(ref: FunctionRef, bound: bool, table: Table) -> dict[str, Value]:
+    """What a region's root is taken to be called with: a tensor for each plain parameter that nothing else speaks for.
+
+    Plain means without annotation and default. Speaking for something else: an attribute that tensors lack, being called,
+    tested for truth by itself, compared to text, or handed to `range`.
+    """
+    positional = [*ref.node.args.posonlyargs, *ref.node.args.args][1 if bound else 0 :]
+    with_default = set(_defaults(ref.node))
+    others = _used_otherwise(ref.node, table)
+    return {
+        p.arg: Tensor(sure=False)
+        for p in positional
+        if p.annotation is None and p.arg not in with_default and p.arg not in others
+    }
+
+
+def _used_otherwise(scope: Scope, table: Table) -> frozenset[str]:
+    known = _others.get(id(scope))
+    if known is None or known[0] is not scope:
+        known = (scope, frozenset(_other_uses(scope, table)))
+        _others[id(scope)] = known
+    return known[1]
+
+
+def _other_uses(scope: Scope, table: Table) -> Iterator[str]:
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if table.fact(f"torch.Tensor.{node.attr}") is None:
+                yield node.value.id
+        elif isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Name):
+                yield node.func.id
+                if node.func.id in _READ_AS_OTHER:
+                    yield from (a.id for a in node.args if isinstance(a, ast.Name))
+                if node.func.id == "range":
+                    yield from (name for a in node.args for name in _summands(a))
+            yield from (a.value.id for a in node.args if isinstance(a, ast.Starred) and isinstance(a.value, ast.Name))
+        elif isinstance(node, (ast.If, ast.While, ast.IfExp)):
+            yield from (part.id for part in _tested_parts(node.test) if isinstance(part, ast.Name))
+        elif isinstance(node, ast.Compare):
+            sides = (node.left, *node.comparators)
+            if any(isinstance(side, ast.Constant) and isinstance(side.value, (str, bool)) for side in sides):
+                yield from (side.id for side in sides if isinstance(side, ast.Name))
+
+
+def _summands(node: ast.expr) -> Iterator[str]:
+    """The plain names in an arithmetic expression: `start` in `start + 1`."""
+    if isinstance(node, ast.BinOp):
+        yield from _summands(node.left)
+        yield from _summands(node.right)
+    elif isinstance(node, ast.Name):
+        yield node.id
+
+
+def _tested_parts(node: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(node, ast.BoolOp):
+        for value in node.values:
+            yield from _tested_parts(value)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        yield from _tested_parts(node.operand)
+    else:
+        yield node
 
 
 def key_of(env: Env) -> object:

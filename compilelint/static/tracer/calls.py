@@ -169,6 +169,8 @@ def _call(function: Value, args: tuple[Value, ...], keywords: Keywords, node: as
 
 def call_back(handed: Iterable[Value], args: tuple[Value, ...], node: ast.AST | None, frame: Frame) -> Value:
     """Functions handed to something unknown are taken to be called with the arguments that follow them."""
+    if frame.mode == "construct":
+        return UNKNOWN
     results: list[Value] = []
     for value in handed:
         if isinstance(value, (Function, Partial)) and node is not None:

@@ -9,6 +9,7 @@ from compilelint.static.values import (
     UNKNOWN,
     Array,
     Element,
+    ExternalInstance,
     Scalar,
     Sequence,
     Tensor,
@@ -53,6 +54,8 @@ def _parse(text: str) -> Value:
             return Sequence("list", None, join_all(items))
         return Sequence("tuple", tuple(items))
     name, _, element = text.partition(":")
+    if name == "object":
+        return ExternalInstance(element)
     if name == "tensor":
         return Tensor(_ELEMENTS.get(element))
     if name == "array":

@@ -7,6 +7,7 @@ cannot say: how the result depends on the arguments.
 from __future__ import annotations
 
 import ast
+import sys
 
 from compilelint.static.tracer import calls, higher_order
 from compilelint.static.tracer.frame import Frame
@@ -89,16 +90,19 @@ def call(name: str, args: tuple[Value, ...], keywords: Keywords, node: ast.AST |
         return Tensor({"F": "float", "L": "int", "B": "bool"}.get(tail[0]))  # type: ignore[arg-type]
     if name in ("torch.tensor", "torch.as_tensor", "torch.asarray", "torch.scalar_tensor", "torch.from_numpy"):
         return _from_data(args, keywords, frame)
-    calls.call_back(args, args, node, frame)
+    if name.partition(".")[0] not in sys.stdlib_module_names:
+        calls.call_back(args, args, node, frame)
     fact = frame.tracer.table.fact(name)
-    result = value_of_return(fact.returns, _first_tensor(args)) if fact is not None else _by_name(name)
+    result = value_of_return(fact.returns, _first_tensor(args)) if fact is not None else UNKNOWN
+    if result == UNKNOWN:
+        result = _by_name(name)
     if name.startswith(("torch.", "einops.")):
         return _refine(result, name, tail, args, keywords, frame)
     return result
 
 
 def _by_name(name: str) -> Value:
-    """The result of a function the table does not list."""
+    """The result of a function the table does not list, or says nothing about."""
     if name.startswith(_TENSOR_PREFIXES):
         return Tensor()
     if name.rpartition(".")[2] in ("getLogger", "get_logger"):
@@ -218,13 +222,15 @@ def _refine(result: Value, name: str, tail: str, args: tuple[Value, ...], keywor
         kind = _factory_element(tail, args)
     elif name in ("torch.rand", "torch.randn", "torch.linspace"):
         kind = "float"
-    return Tensor(kind, _rank(name, tail, args, keywords, like), True, _on_host(tail, args, keywords, like))
+    # A method of something that only looks like a tensor gives something that only looks like one.
+    sure = like is None or like.sure or not name.startswith("torch.Tensor.")
+    return Tensor(kind, _rank(name, tail, args, keywords, like), sure, _on_host(tail, args, keywords, like))
 
 
 def _with_dimension(result: Value, tail: str, args: tuple[Value, ...], keywords: Keywords) -> Value:
     """`x.max()` is a tensor, `x.max(dim)` a pair, `torch.max(x, y)` a tensor."""
     first = _first_tensor(args)
-    values = Tensor(first.element if isinstance(first, Tensor) else None)
+    values = Tensor(first.element, None, first.sure) if isinstance(first, Tensor) else Tensor()
     pair = Sequence("tuple", (values, Tensor("int")))
     if tail in ("sort", "topk", "kthvalue", "mode", "cummax", "cummin"):
         return pair
