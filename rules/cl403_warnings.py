@@ -123,9 +123,9 @@ class Mix(nn.Module):
             warnings.warn("a ratio above 1 has no effect")
         self.ratio = min(ratio, 1.0)
 
-    def forward(self, x, mask=None):
-        if mask is not None:
-            warnings.warn("mask is deprecated")
+    def forward(self, x):
+        if self.ratio is None:
+            warnings.warn("no ratio")
         if not torch.compiler.is_compiling():
             warnings.warn("not compiled")
         return torch.lerp(x, x.flip(0), self.ratio)

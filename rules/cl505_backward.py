@@ -107,12 +107,13 @@ model = nn.Linear(4, 1)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
 
+@torch.compile
 def loss_of(x, y):
     return nn.functional.mse_loss(model(x), y)
 
 
 def train_step(x, y):
-    loss = torch.compile(loss_of)(x, y)
+    loss = loss_of(x, y)
     loss.backward()
     optimizer.step()
     optimizer.zero_grad()
@@ -121,5 +122,6 @@ def train_step(x, y):
         run="(loss_of, [(torch.ones(2, 4), torch.ones(2, 1))])",
         default="clean",
         fullgraph="clean",
+        inside=True,
     ),
 )

@@ -28,7 +28,7 @@ from collections.abc import Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import made_here
+from compilelint.static.questions import assigned_once, made_here
 from compilelint.static.values import tensor_certainty
 
 HAZARD = "graph-break"
@@ -55,7 +55,9 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 def replaced(node: ast.stmt, target: ast.Attribute, view: View) -> Iterator[Hit]:
     """`y.data = ...`, where `y` was computed in this function."""
-    certainty = tensor_certainty(view.kind(target.value))
+    copied = assigned_once(view.function, target.value.id) if isinstance(target.value, ast.Name) else None
+    is_copy = isinstance(copied, ast.Call) and view.callee(copied) in ("?.clone", "?.detach")
+    certainty = tensor_certainty(view.kind(target.value)) or ("likely" if is_copy else None)
     if certainty and made_here(view.function, target.value):
         name = view.text(target.value)
         yield Hit(

@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from compilelint.rule import Example, Hit, View, Watch
 
 HAZARD = "graph-break"
+FALLBACK = True
 WATCH = Watch(nodes=(ast.Call,))
 FALLBACK = True
 
@@ -49,8 +50,6 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 BAD = (
     Example(
         code="""\
-import struct
-
 import torch
 from torch import nn
 
@@ -62,8 +61,8 @@ class Framed(nn.Module):
 
     def forward(self, x):
         h = self.fc(x)
-        size = struct.calcsize("ii")  # ~
-        return h * size
+        header = bytes([3, 1])  # ~
+        return h * len(header)
 """,
         run="(Framed(), [(torch.ones(2, 4),)])",
         default="break",
@@ -74,8 +73,6 @@ class Framed(nn.Module):
 GOOD = (
     Example(
         code="""\
-import struct
-
 import torch
 from torch import nn
 
@@ -83,7 +80,7 @@ from torch import nn
 class Framed(nn.Module):
     def __init__(self):
         super().__init__()
-        self.size = struct.calcsize("ii")
+        self.size = len(bytes([3, 1]))
         self.fc = nn.Linear(4, 4)
 
     def forward(self, x):
