@@ -78,7 +78,7 @@ def refused(manager: ast.expr, view: View) -> Confidence | None:
     """How sure it is that Dynamo does not enter `manager`; None if it does or nobody knows."""
     if isinstance(manager, ast.Call):
         return "certain" if view.callee(manager) in NOT_ENTERED else None
-    if not comes_from_outside(view.function, manager, view.entry):
+    if not comes_from_outside(view, manager):
         return None
     kinds = options(view.kind(manager))
     if any(

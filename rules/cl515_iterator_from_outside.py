@@ -42,7 +42,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     parent = next(iter(view.parents(node)), None)
     called = isinstance(parent, ast.Call) and node in parent.args and view.callee(parent) in CONSUMERS
     looped = isinstance(parent, (ast.For, ast.comprehension)) and parent.iter is node
-    if (called or looped) and comes_from_outside(view.function, node, view.entry):
+    if (called or looped) and comes_from_outside(view, node):
         yield Hit(
             parent if isinstance(parent, ast.Call) else node,
             f"`{view.text(node)}` is an iterator from outside, which Dynamo can't advance: it splits the graph",

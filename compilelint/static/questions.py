@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterable
 from functools import lru_cache
 
+from compilelint.rule import View
+
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
 
 
@@ -74,15 +76,22 @@ def last_name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def comes_from_outside(function: FunctionNode, node: ast.expr, entry: bool) -> bool:
-    """Whether `node` existed before the region was entered: an attribute, a global, or a parameter if `entry`.
+def comes_from_outside(view: View, node: ast.expr) -> bool:
+    """Whether `node` existed before the region was entered: an attribute, a global, or an input of the region.
 
-    `entry`: whether the region starts at `function`. A variable that the function binds is not from outside.
+    A variable that a function of the region binds is not from outside, also where a nested function reads it.
     """
     if isinstance(node, ast.Attribute):
         return True
-    if not isinstance(node, ast.Name):
+    if not isinstance(node, ast.Name) or node.id in stored_names(view.function):
         return False
-    bound = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    parameters = {argument.arg for argument in ast.walk(function) if isinstance(argument, ast.arg)}
-    return node.id not in bound and (entry or node.id not in parameters)
+    if node.id in {argument.arg for argument in ast.walk(view.function) if isinstance(argument, ast.arg)}:
+        return view.entry
+    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return any(node.id in stored_names(part) for part in view.module.body if not isinstance(part, definitions))
+
+
+@lru_cache(maxsize=1024)
+def stored_names(scope: ast.AST) -> frozenset[str]:
+    """The names that are assigned anywhere in `scope`."""
+    return frozenset(n.id for n in ast.walk(scope) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
