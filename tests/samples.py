@@ -19,7 +19,7 @@ from compilelint.model import (
     TargetRun,
 )
 
-SOURCE = '''\
+SOURCE = """\
 import torch
 
 
@@ -29,7 +29,7 @@ class Gate(torch.nn.Module):
         if größe > 0:
             print(x)
         return x * größe
-'''
+"""
 
 ITEM = Finding(
     rule="CL201",
