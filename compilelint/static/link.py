@@ -143,7 +143,19 @@ _OUTSIDE_WORDS = frozenset(
     ).split()
 )
 """Parts of a module's name that mark code which runs around a model, not in it."""
-_OUTSIDE_PREFIXES = ("init", "reset", "load", "save", "plot", "visualize", "collate", "from_", "convert", "export", "test")
+_OUTSIDE_PREFIXES = (
+    "init",
+    "reset",
+    "load",
+    "save",
+    "plot",
+    "visualize",
+    "collate",
+    "from_",
+    "convert",
+    "export",
+    "test",
+)
 
 
 def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:

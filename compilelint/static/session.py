@@ -23,7 +23,17 @@ from compilelint.static.tracer import statements
 from compilelint.static.tracer.binding import root_arguments, takes_tensor
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.tracer.tracer import Tracer
-from compilelint.static.values import UNKNOWN, Compiled, Const, Function, Instance, Scalar, Value, gives_tensors, options
+from compilelint.static.values import (
+    UNKNOWN,
+    Compiled,
+    Const,
+    Function,
+    Instance,
+    Scalar,
+    Value,
+    gives_tensors,
+    options,
+)
 
 if TYPE_CHECKING:
     from compilelint.config import Settings
@@ -133,7 +143,7 @@ class _Session:
         """A mistake of ours in one file must not cost the others' findings."""
         try:
             step(module)  # type: ignore[operator]
-        except (RecursionError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
+        except Exception as error:
             if os.environ.get("COMPILELINT_DEBUG"):
                 raise
             text = f"internal error, please report it: {type(error).__name__}: {error}"

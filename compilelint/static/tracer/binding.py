@@ -10,7 +10,6 @@ from compilelint.static.index import ModuleIndex, Scope
 from compilelint.static.program import FunctionRef
 from compilelint.static.tracer.frame import Env
 from compilelint.static.values import (
-    NONE,
     UNKNOWN,
     Const,
     Function,
@@ -169,7 +168,9 @@ def _tensor_parameters(scope: Scope) -> frozenset[str]:
     return frozenset(found & names)
 
 
-_READ_AS_OTHER = frozenset({"range", "len", "isinstance", "getattr", "hasattr", "str", "enumerate", "zip", "list", "tuple"})
+_READ_AS_OTHER = frozenset(
+    {"range", "len", "isinstance", "getattr", "hasattr", "str", "enumerate", "zip", "list", "tuple"}
+)
 _others: dict[int, tuple[Scope, frozenset[str]]] = {}
 
 

@@ -32,8 +32,10 @@ from compilelint.static.values import (
     Partial,
     ProjectModule,
     Sequence,
+    Tensor,
     Value,
-    join,
+    join_all,
+    options,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +45,10 @@ MAX_DEPTH = 40
 """Calls nested deeper than this are not followed; the deepest models measured stay below 25."""
 MAX_WAYS = 10
 """A function called in more ways than this is not walked again; the earlier ways' results are joined."""
+SMALL = 12
+"""A function of at most this many lines (`default(value, fallback)`) is cheap to walk and means nothing on average:"""
+MAX_SMALL_WAYS = 300
+"""so it gets this many ways."""
 HOST_DEPTH = 3
 """How far calls are followed outside of compiled regions, where only results matter."""
 
@@ -267,7 +273,7 @@ class Tracer:
         if key in self._results:
             return self._results[key]
         ways = self._ways.setdefault((function.ref, mode), [])
-        if len(ways) >= MAX_WAYS:
+        if len(ways) >= (MAX_SMALL_WAYS if _is_small(function.ref) else MAX_WAYS):
             return self._joined(ways)
         ways.append(key)
         self._results[key] = UNKNOWN  # what a recursive call sees
@@ -293,10 +299,10 @@ class Tracer:
         return (ref, "compiled") in self._ways
 
     def _joined(self, ways: list[object]) -> Value:
-        result = self._results[ways[0]]
-        for way in ways[1:]:
-            result = join(result, self._results[way])
-        return result
+        """What the ways walked so far gave, where they agree on what sort of thing it is."""
+        result = join_all(self._results[way] for way in ways)
+        tensors = [isinstance(option, Tensor) or option == NONE for option in options(result)]
+        return result if all(tensors) or not any(tensors) else UNKNOWN
 
     def _walk(self, frame: Frame) -> Value:
         node = frame.ref.node
@@ -350,6 +356,10 @@ class Tracer:
             self._elsewhere[key] = None
             self._elsewhere[key] = construction.assigned_elsewhere(owner, name, self)
         return self._elsewhere[key]
+
+
+def _is_small(ref: FunctionRef) -> bool:
+    return (ref.node.end_lineno or ref.node.lineno) - ref.node.lineno < SMALL
 
 
 _NO_ARGUMENTS = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
