@@ -47,7 +47,7 @@ import torch
 def generate(model, ids: torch.Tensor, steps: int, eos: int = 2):
     for _ in range(steps):
         logits = model(ids)
-        alive = torch.ne(ids[:, -1], eos)
+        alive = ids[:, -1] != eos
         rows = torch.nonzero(alive)  # ~
         ids = ids[alive]  # ~
         ids = ids + logits[rows[:, 0]].argmax(-1)
@@ -67,7 +67,7 @@ def generate(model, ids: torch.Tensor, steps: int, eos: int = 2):
     start = torch.nonzero(ids)
     for step in range(steps):
         logits = model(ids)
-        alive = torch.ne(ids[:, -1], eos)
+        alive = ids[:, -1] != eos
         ids = torch.where(alive[:, None], logits, start)
         ids = ids[:, -1:].repeat_interleave(2, 1)
         ids[alive] = 0

@@ -63,7 +63,7 @@ class Step(nn.Module):
         super().__init__()
         self.proj = nn.Linear(dim, dim)
 
-    def forward(self, x: torch.Tensor, cache: Cache):
+    def forward(self, x: torch.Tensor, cache):
         return cache.append(self.proj(x)) * 2
 
 
@@ -130,22 +130,59 @@ def update(state: torch.Tensor, x: torch.Tensor):
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the in-place write to a tensor that comes into the region from outside."""
-    if view.options.get("mode") not in CUDA_GRAPH_MODES:
+    if view.options.get("mode") not in CUDA_GRAPH_MODES or _is_marked(view.module):
         return
     place = _written_in_place(node)
-    if place is None or not _is_input(place, view) or _is_marked(view.module):
-        return
-    confidence = _certainty(place, node, view)
-    if confidence is None:
-        return
+    if place is not None and _is_input(place, view):
+        confidence = _certainty(place, node, view)
+        if confidence is not None:
+            yield _hit(node, place, confidence, view)
+    elif isinstance(node, ast.Call):
+        for write, place in _by_unknown_object(node, view):
+            yield _hit(write, place, "likely", view)
+
+
+def _hit(node: ast.AST, place: ast.expr, confidence: Confidence, view: View) -> Hit:
     assert isinstance(node, (ast.expr, ast.stmt))
-    yield Hit(
+    return Hit(
         node,
         f"`{view.text(place)}` comes into the compiled code from outside and is written in place: CUDA graphs are"
         " skipped for the whole graph (mutated inputs)",
         "hold it in a module as a buffer, or mark it with `torch._dynamo.mark_static_address`, or return the new value",
         confidence=confidence,
     )
+
+
+def _by_unknown_object(call: ast.Call, view: View) -> Iterator[tuple[ast.AST, ast.expr]]:
+    """The writes in the one method of the file that `cache.append(k, v)` can mean, on an unknown argument."""
+    if not (isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name)):
+        return
+    if call.func.value.id not in parameters(view.function)[1:] or view.kind(call.func.value) != UNKNOWN:
+        return
+    found = [
+        (owner, method)
+        for owner in ast.walk(view.module)
+        if isinstance(owner, ast.ClassDef)
+        for method in owner.body
+        if isinstance(method, ast.FunctionDef) and method.name == call.func.attr
+    ]
+    if len(found) != 1 or len(parameters(found[0][1])) != len(call.args) + 1:
+        return
+    owner, method = found[0]
+    tensors = {ast.unparse(target) for target in _tensors_made(owner)} if not owner.bases else set()
+    for node in own_nodes(method):
+        place = _written_in_place(node)
+        if place is not None and ast.unparse(place) in tensors:
+            yield node, place
+
+
+def _tensors_made(owner: ast.ClassDef) -> Iterator[ast.expr]:
+    """The attributes for which a class's `__init__` calls a torch function."""
+    for function in owner.body:
+        if isinstance(function, ast.FunctionDef) and function.name == "__init__":
+            for node in own_nodes(function):
+                if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("torch."):
+                    yield from node.targets
 
 
 def _written_in_place(node: ast.AST) -> ast.expr | None:
