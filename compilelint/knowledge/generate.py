@@ -1,0 +1,197 @@
+"""Make the knowledge table of the installed torch: `python -m compilelint.knowledge.generate [--out FILE]`.
+
+Needs a POSIX system: each candidate is examined in a forked child, which costs little and keeps whatever the call does
+to global state, to the process or to the temporary working directory away from the next one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import gc
+import importlib.metadata
+import json
+import logging
+import os
+import select
+import signal
+import sys
+import tempfile
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from compilelint.knowledge import arguments, probe, returns, stock, trace
+from compilelint.knowledge.candidates import Candidate, candidates
+from compilelint.knowledge.table import SCHEMA
+
+SECONDS_PER_CANDIDATE = 30.0
+
+
+def main() -> int:
+    release = ".".join(torch.__version__.split(".")[:2])
+    parser = argparse.ArgumentParser(prog="python -m compilelint.knowledge.generate", description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_name(f"torch-{release}.json"), metavar="FILE")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="examine these names only and print what was seen")
+    options = parser.parse_args()
+    out = options.out.resolve()
+    started = time.monotonic()
+    entries = generate(options.only)
+    text = render(entries)
+    if options.only:
+        print(text)
+    else:
+        out.write_text(text, encoding="utf-8")
+        print(f"{out}: {len(entries)} names, {len(text) >> 10} KiB, {time.monotonic() - started:.0f} s")
+    return 0
+
+
+def generate(only: Iterable[str] | None = None) -> dict[str, list[Any]]:
+    """The table's entries in the file's form (see `table.py`): of every candidate, or of the names in `only`."""
+    names = None if only is None else frozenset(only)
+    warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
+    wanted = [candidate for candidate in candidates() if names is None or candidate.name in names]
+    entries: dict[str, list[Any]] = {}
+    known: dict[tuple[int, str], dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory() as place:
+        _settle(place)
+        for candidate in wanted:
+            key = (id(candidate.value), candidate.family)
+            if key not in known:
+                known[key] = _in_child(candidate, place) if candidate.callable else {}
+            entries[candidate.name] = _entry(candidate, known[key])
+        os.chdir("/")
+    return entries
+
+
+def _settle(place: str) -> None:
+    """Bring the process into the state that every child starts from: one thread, nothing to import, no output."""
+    os.chdir(place)
+    os.environ.update(HOME=place, TMPDIR=place)
+    tempfile.tempdir = place
+    torch.set_num_threads(1)
+    trace.install()
+    for family in arguments.SHAPES:
+        for shape in arguments.shapes(family):
+            stock.prepared(shape)
+    known = ((lambda x: x.sin() + 1, None), (lambda x: x.sum().item(), "GB0124"), (lambda x: print(x), "GB0059"))
+    for function, outcome in known:
+        if trace.trace(function, [], fullgraph=False) != outcome:
+            raise RuntimeError("this torch is not observed as expected: a probe with a known outcome had another one")
+    gc.collect()
+    gc.freeze()
+
+
+def _in_child(candidate: Candidate, place: str) -> dict[str, Any]:
+    """Examine one candidate in a fork; a child that dies or hangs leaves the candidate without probes."""
+    if not Path(place, "a").is_file():
+        Path(place, "a").write_text("a", encoding="utf-8")
+    if not Path(place, "t.pt").is_file():
+        torch.save(torch.ones(2), Path(place, "t.pt"))
+    readable, writable = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(readable)
+        _examine(candidate, writable)
+    os.close(writable)
+    text = _read(readable, time.monotonic() + SECONDS_PER_CANDIDATE)
+    os.close(readable)
+    if text is None:
+        os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    try:
+        seen: dict[str, Any] = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return seen
+
+
+def _examine(candidate: Candidate, writable: int) -> None:
+    """The child's part. It never returns, and is too short-lived for collecting garbage to pay."""
+    gc.disable()
+    try:
+        # Out of reach of candidates that take a small number for a file descriptor and close it, as open() does.
+        writable = fcntl.fcntl(writable, fcntl.F_DUPFD, 200)
+        silent = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(silent, stream)
+        observation = probe.examine(candidate)
+        with os.fdopen(writable, "w") as pipe:
+            json.dump(observation.as_json(), pipe)
+    finally:
+        os._exit(0)
+
+
+def _read(pipe: int, until: float) -> str | None:
+    """All of a pipe up to its end; None when the time is over first."""
+    chunks: list[bytes] = []
+    while (left := until - time.monotonic()) > 0 and select.select([pipe], [], [], left)[0]:
+        chunk = os.read(pipe, 1 << 16)
+        if not chunk:
+            return b"".join(chunks).decode()
+        chunks.append(chunk)
+    return None
+
+
+def _entry(candidate: Candidate, observed: dict[str, Any]) -> list[Any]:
+    """`[returns, lookup, tags, probes, returned]`; trailing empty parts are left out."""
+    seen = [returns.Seen(**run) for run in observed.get("seen", ())]
+    stubbed, takes_dtype = returns.documented(candidate.name, candidate.value, bool(seen))
+    whole, by_shape = returns.combine(seen, stubbed, takes_dtype)
+    if candidate.family == "module":
+        whole, by_shape = "module", {"call": whole}
+    tags = sorted({*observed.get("tags", ()), *_operator_tags(candidate.name)})
+    entry = [whole, trace.lookup(candidate.value), " ".join(tags), _grouped(observed.get("probes", {}).items())]
+    if by_shape:
+        entry.append(_inverted(by_shape.items()))
+    while entry and not entry[-1]:
+        entry.pop()
+    return entry
+
+
+def _operator_tags(dotted: str) -> set[str]:
+    """Tags that any overload of the operator of this name carries."""
+    if not dotted.startswith("torch."):
+        return set()
+    packet = getattr(torch.ops.aten, returns.operator_name(dotted), None)
+    if not isinstance(packet, torch._ops.OpOverloadPacket):
+        return set()
+    overloads = [getattr(packet, name) for name in packet.overloads()]  # type: ignore[no-untyped-call]
+    return {tag.name for overload in overloads for tag in overload.tags if tag.name in trace.TAGS}
+
+
+def _grouped(probes: Iterable[tuple[str, tuple[str | None, str | None]]]) -> dict[str, str]:
+    """Shapes by outcome: `{"GB0036 -": "tensor tensor,tensor"}`, default mode first, `-` where it compiles."""
+    return _inverted((shape, f"{default or '-'} {full or '-'}") for shape, (default, full) in probes)
+
+
+def _inverted(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    groups: dict[str, list[str]] = defaultdict(list)
+    for key, value in pairs:
+        groups[value].append(key)
+    return {value: " ".join(sorted(keys)) for value, keys in sorted(groups.items())}
+
+
+def render(entries: dict[str, list[Any]]) -> str:
+    """The file: a header, then one name a line, sorted."""
+    header = {
+        "schema": SCHEMA,
+        "torch": torch.__version__.split("+")[0],
+        "python": ".".join(map(str, sys.version_info[:2])),
+        "numpy": importlib.metadata.version("numpy"),
+    }
+    lines = [
+        f"{json.dumps(name)}:{json.dumps(entry, separators=(',', ':'))}" for name, entry in sorted(entries.items())
+    ]
+    head = json.dumps(header)[:-1]
+    return f'{head}, "facts": {{\n' + ",\n".join(lines) + "\n}}\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
