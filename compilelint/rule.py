@@ -103,6 +103,13 @@ class View(Protocol):
         """Whether this function is the region's outermost one, whose parameters are the region's inputs."""
 
     @property
+    def assumed(self) -> bool:
+        """Whether nothing in the project says that this code is compiled.
+
+        True where the region starts at a public function on tensors, which may be called from a compiled model or not.
+        """
+
+    @property
     def options(self) -> Mapping[str, object]:
         """The constant keywords of the `torch.compile` that makes this region: `{"mode": "reduce-overhead"}`."""
 

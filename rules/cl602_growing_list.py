@@ -31,6 +31,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.state import (
     class_node,
@@ -166,7 +167,7 @@ class Encoder(nn.Module):
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the statement or call by which a list that outlives the call gets longer."""
     grown = _grown(node)
-    if grown is None:
+    if grown is None or _runs_once(view.qualname):
         return
     place = without_alias(grown, view)
     if not is_same_object_next_call(place, view) or not _is_list(place, view) or _shrinks(grown, place, node, view):
@@ -179,8 +180,19 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         f"`{view.text(place)}` gets longer with every call and Dynamo guards on its length: each call compiles again"
         " until the recompile limit, then the function runs eager",
         "return the value and append it in the calling code, or write into a buffer of fixed size",
-        confidence="likely" if _emptied_elsewhere(place, view) else "certain",
+        confidence=_confidence(place, view),
     )
+
+
+def _runs_once(qualname: str) -> bool:
+    """Whether a function is called what is called once, to set something up."""
+    return qualname.rpartition(".")[2].lstrip("_").startswith(("register", "init", "setup", "build", "reset", "load"))
+
+
+def _confidence(place: ast.expr, view: View) -> Confidence:
+    if view.assumed:
+        return "possible"
+    return "likely" if _emptied_elsewhere(place, view) else "certain"
 
 
 def _grown(node: ast.AST) -> ast.expr | None:

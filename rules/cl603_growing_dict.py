@@ -171,7 +171,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             f"`{name}` is looked up here and line {target.lineno} adds to it: Dynamo guards on its keys, so each"
             f" new `{key}` compiles again",
             f"fill `{name}` for every key before the first compiled call, or look it up in the calling code",
-            confidence="likely",
+            confidence="possible" if view.assumed else "likely",
         )
     if not tests:
         yield Hit(
@@ -179,7 +179,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             f"`{name}[{key}]` gets a new value in compiled code: Dynamo guards on the keys of `{name}` and on the"
             " numbers in it, so a new one compiles again",
             f"update `{name}` in the calling code, or keep the number in a buffer",
-            confidence="likely",
+            confidence="possible" if view.assumed else "likely",
         )
 
 

@@ -132,7 +132,7 @@ class Accumulate(nn.Module):
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the place that pins an int argument of the region to its value."""
-    if not view.entry or not isinstance(node, ast.expr):
+    if not view.entry or view.assumed or not isinstance(node, ast.expr):
         return
     for number, use in _constants_needed(node, view):
         names = _arguments_in(number, view)

@@ -16,6 +16,11 @@ was not set before. No guard notices, and eager code would see the new value. (`
 Read it once, at import or in `__init__`, and keep the result in an attribute: that says what happens anyway, and
 costs nothing per call.
 
+## Limits
+
+`likely` where the file itself changes environment variables; elsewhere the value rarely changes while the program
+runs, and the finding is `possible`.
+
 ## References
 
 Measured on torch 2.13; torch/_dynamo/variables/user_defined.py.
@@ -108,7 +113,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             f"`{view.text(node)}` is looked up while Dynamo traces and baked into the graph: later changes of the"
             " variable are not seen",
             "read it once, at import or in `__init__`, and keep the result in an attribute",
-            confidence="likely",
+            confidence="likely" if _is_changed(view.module) else "possible",
         )
 
 
@@ -120,3 +125,21 @@ def _asks_environ(node: ast.Compare, view: View) -> bool:
     kind = view.kind(where)
     is_known = isinstance(kind, (External, ExternalInstance)) and kind.name == "os.environ"
     return is_known or ast.unparse(where) == "os.environ"
+
+
+def _is_changed(module: ast.Module) -> bool:
+    """Whether the file itself changes environment variables while it runs."""
+    for node in ast.walk(module):
+        if (
+            isinstance(node, ast.Subscript)
+            and not isinstance(node.ctx, ast.Load)
+            and ast.unparse(node.value) == "os.environ"
+        ):
+            return True
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in (
+            "os.putenv",
+            "os.environ.update",
+            "os.environ.pop",
+        ):
+            return True
+    return False

@@ -12,6 +12,9 @@ from compilelint.static.program import ClassRef, FunctionRef, Program, class_mem
 HOST_WORDS = ("compile", "mark_dynamic", "mark_static", "cudagraph_mark_step_begin")
 """A file without any of these says nothing about how it is compiled."""
 
+PUBLIC_FUNCTION = "a public function on tensors, compiled with the model that calls it"
+"""Why a region starts at a function of which nothing in the project says that it is compiled."""
+
 
 @dataclass(frozen=True, slots=True)
 class Root:
@@ -173,7 +176,7 @@ def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
             continue
         if ref.owner is not None and (ref.owner.qualname.startswith("_") or _is_autograd_function(program, ref.owner)):
             continue
-        yield Root(ref, ref.owner, "a public function on tensors, compiled with the model that calls it")
+        yield Root(ref, ref.owner, PUBLIC_FUNCTION)
 
 
 def _is_autograd_function(program: Program, ref: ClassRef) -> bool:

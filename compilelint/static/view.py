@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from compilelint.rule import RegionKind
+from compilelint.static.link import PUBLIC_FUNCTION
 from compilelint.static.shapes import probe_of
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import UNKNOWN, Method, Value, options
@@ -71,10 +72,19 @@ class FrameView:
     @property
     def options(self) -> Mapping[str, object]:
         """See View."""
+        return self.frame.tracer.compile_options.get(self._outermost().ref, {})
+
+    @property
+    def assumed(self) -> bool:
+        """See View."""
+        return self._outermost().why == PUBLIC_FUNCTION
+
+    def _outermost(self) -> Frame:
+        """The frame with which the compiled region starts."""
         outermost = self.frame
         while outermost.caller is not None and outermost.caller.mode == "compiled":
             outermost = outermost.caller
-        return self.frame.tracer.compile_options.get(outermost.ref, {})
+        return outermost
 
     def kind(self, node: ast.expr) -> Value:
         """See View."""
