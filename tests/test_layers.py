@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from subprocess import run
 
@@ -52,7 +53,8 @@ def modules() -> Iterator[tuple[str, Path]]:
         yield "rules", file
 
 
-def imported(file: Path) -> Iterator[tuple[str, bool]]:
+@cache
+def imported(file: Path) -> tuple[tuple[str, bool], ...]:
     """(dotted name, whether at module level) of everything a module imports at run time."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     skipped = {
@@ -63,14 +65,16 @@ def imported(file: Path) -> Iterator[tuple[str, bool]]:
         for node in ast.walk(statement)
     }
     top = {id(node) for node in tree.body}
+    found: list[tuple[str, bool]] = []
     for node in ast.walk(tree):
         if id(node) in skipped:
             continue
         if isinstance(node, ast.Import):
-            yield from ((alias.name, id(node) in top) for alias in node.names)
+            found += [(alias.name, id(node) in top) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{file}: relative import"
-            yield from ((f"{node.module}.{alias.name}", id(node) in top) for alias in node.names)
+            found += [(f"{node.module}.{alias.name}", id(node) in top) for alias in node.names]
+    return tuple(found)
 
 
 def test_imports_go_one_way() -> None:
