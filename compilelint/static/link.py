@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from compilelint.static.definitions import ClassRef, FunctionRef, class_members, function_ref
 from compilelint.static.index import FunctionNode, ModuleIndex
-from compilelint.static.program import ClassRef, FunctionRef, Program, class_members, function_ref
+from compilelint.static.program import Program
 
 HOST_WORDS = ("compile", "mark_dynamic", "mark_static", "cudagraph_mark_step_begin")
 """A file without any of these says nothing about how it is compiled."""

@@ -11,41 +11,20 @@ import re
 import sys
 import tokenize
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from compilelint.static.index import FunctionNode, Import, ModuleIndex, Scope, index_source
+from compilelint.static.definitions import (
+    ClassAttribute,
+    ClassRef,
+    FunctionRef,
+    Outside,
+    class_members,
+    function_ref,
+)
+from compilelint.static.index import Import, ModuleIndex, index_source
 
 MAX_IMPORT_HOPS = 12
 """Longer chains of re-exports than this are taken for a cycle."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClassRef:
-    """A class of the project, by module and qualified name."""
-
-    module: str
-    qualname: str
-    node: ast.ClassDef = field(compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class FunctionRef:
-    """A function, method or lambda of the project. `owner` is the class whose body it stands in."""
-
-    module: str
-    qualname: str
-    line: int
-    column: int
-    node: Scope = field(compare=False, repr=False)
-    owner: ClassRef | None = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Outside:
-    """A dotted name that leads out of the project."""
-
-    name: str
 
 
 Definition = ModuleIndex | FunctionRef | ClassRef | ast.expr | Outside
@@ -338,54 +317,3 @@ def _merge_orders(chains: list[list[ClassRef | str]]) -> Iterator[ClassRef | str
         head = next((chain[0] for chain in chains if not any(chain[0] in other[1:] for other in chains)), chains[0][0])
         yield head
         chains = [kept for chain in chains if (kept := [item for item in chain if item != head])]
-
-
-@dataclass(frozen=True, slots=True)
-class ClassAttribute:
-    """A class-level assignment: its value, or only an annotation."""
-
-    owner: ClassRef
-    value: ast.expr | None
-    annotation: ast.expr | None
-
-
-_members: dict[int, tuple[ast.ClassDef, dict[str, FunctionRef | ClassAttribute]]] = {}
-
-
-def class_members(ref: ClassRef) -> dict[str, FunctionRef | ClassAttribute]:
-    """Methods and class-level attributes that a class body itself defines."""
-    known = _members.get(id(ref.node))
-    if known is None or known[0] is not ref.node:
-        known = (ref.node, dict(_members_of(ref.node.body, ref)))
-        _members[id(ref.node)] = known
-    return known[1]
-
-
-def _members_of(body: list[ast.stmt], ref: ClassRef) -> Iterator[tuple[str, FunctionRef | ClassAttribute]]:
-    for statement in body:
-        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            if not _is_accessor(statement):
-                yield statement.name, function_ref(ref.module, ref.qualname, statement, ref)
-        elif isinstance(statement, ast.Assign):
-            for target in statement.targets:
-                if isinstance(target, ast.Name):
-                    yield target.id, ClassAttribute(ref, statement.value, None)
-        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            yield statement.target.id, ClassAttribute(ref, statement.value, statement.annotation)
-        elif isinstance(statement, (ast.If, ast.Try)):
-            yield from _members_of(statement.body, ref)
-
-
-def _is_accessor(node: FunctionNode) -> bool:
-    """`@x.setter`, `@x.deleter` and `@overload` define nothing new under their name."""
-    return any(
-        (isinstance(d, ast.Attribute) and d.attr in ("setter", "deleter", "overload"))
-        or (isinstance(d, ast.Name) and d.id == "overload")
-        for d in node.decorator_list
-    )
-
-
-def function_ref(module: str, prefix: str, node: Scope, owner: ClassRef | None = None) -> FunctionRef:
-    """The reference to a function found in `module`; `prefix` is the qualified name of what it stands in."""
-    name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
-    return FunctionRef(module, f"{prefix}.{name}" if prefix else name, node.lineno, node.col_offset, node, owner)

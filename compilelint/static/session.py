@@ -15,10 +15,11 @@ from compilelint.knowledge.table import Table, load, shipped
 from compilelint.model import Failure, Finding
 from compilelint.rulebook import load_rules
 from compilelint.static import link
+from compilelint.static.definitions import FunctionRef
 from compilelint.static.explanation import explanation
 from compilelint.static.flag import Flagger
 from compilelint.static.index import ModuleIndex
-from compilelint.static.program import FunctionRef, Program
+from compilelint.static.program import Program
 from compilelint.static.tracer import statements
 from compilelint.static.tracer.binding import root_arguments, takes_tensor
 from compilelint.static.tracer.frame import Frame
@@ -128,6 +129,9 @@ class _Session:
             self._guarded(module, self._host)
         for module in modules:
             self._guarded(module, self._regions)
+        for _, hook, how in list(self.tracer.hooks):
+            if isinstance(hook, Function):
+                self._enter(hook, f"a forward hook ({how})")
         # Last, so that what a real region reaches is reported as that region's.
         for module in modules:
             self._guarded(module, self._public)

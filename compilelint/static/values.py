@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from compilelint.static.program import ClassRef, FunctionRef
+    from compilelint.static.definitions import ClassRef, FunctionRef
 
 Element: TypeAlias = Literal["bool", "int", "float"]
 """What a tensor or array holds, where known: masks and indices behave differently in a subscript."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from compilelint.static.definitions import ClassRef, Outside
 from compilelint.static.index import ModuleIndex
-from compilelint.static.program import ClassRef, Outside
 from compilelint.static.values import (
     NONE,
     UNKNOWN,

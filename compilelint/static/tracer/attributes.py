@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from compilelint.static.program import ClassAttribute, ClassRef, FunctionRef
+from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef
 from compilelint.static.tracer.annotations import value_of_annotation
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.tracer.grammar import value_of_return
@@ -33,6 +33,7 @@ from compilelint.static.values import (
     options,
 )
 
+AUTOGRAD_CONTEXT = "torch.autograd.function.FunctionCtx"
 _SAME_TENSOR = frozenset({"T", "mT", "H", "mH", "data", "real", "imag", "grad"})
 _TENSOR_ATTRIBUTES: dict[str, Value] = {
     "shape": Sequence("size", None, Scalar("int", "shape")),
@@ -188,6 +189,8 @@ def _of_class(owner: Class, name: str, frame: Frame) -> Value:
         if isinstance(statement, ast.ClassDef) and statement.name == name:
             return Class(ClassRef(owner.ref.module, f"{owner.ref.qualname}.{name}", statement))
     outside = [base for base in frame.tracer.program.mro(owner.ref) if isinstance(base, str)]
+    if name == "apply" and any(base.startswith("torch.autograd.") for base in outside):
+        return Partial(External("torch.autograd.Function.apply"), (owner,))
     return External(f"{outside[0]}.{name}") if outside else UNKNOWN
 
 
@@ -209,6 +212,8 @@ def _of_super(owner: Super, name: str, frame: Frame) -> Value:
 
 
 def _of_external_instance(owner: ExternalInstance, name: str) -> Value:
+    if owner.name == AUTOGRAD_CONTEXT and name == "saved_tensors":
+        return Sequence("tuple", None, Tensor())
     if owner.name.startswith("torch.nn."):
         if name in ("weight", "bias", "running_mean", "running_var", "in_proj_weight", "in_proj_bias"):
             return Tensor(None, None)

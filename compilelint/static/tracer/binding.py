@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from compilelint.static.definitions import FunctionRef
 from compilelint.static.index import ModuleIndex, Scope
-from compilelint.static.program import FunctionRef
+from compilelint.static.tracer.ducks import class_by_use
 from compilelint.static.tracer.frame import Env
 from compilelint.static.values import (
     UNKNOWN,
@@ -109,6 +110,8 @@ def _settled(value: Value, parameter: ast.arg, scope: Scope, module: ModuleIndex
         declared = tracer.annotation(parameter.annotation, module) if parameter.annotation is not None else UNKNOWN
         if declared == UNKNOWN and parameter.arg in tensor_parameters(scope):
             declared = Tensor(sure=False)
+        elif declared == UNKNOWN:
+            declared = class_by_use(parameter.arg, scope, module, tracer)
         if declared != UNKNOWN:
             value = join_all([declared, *known])
     return _mask(value) if parameter.arg.endswith("mask") else value
@@ -236,12 +239,3 @@ def _tested_parts(node: ast.expr) -> Iterator[ast.expr]:
         yield from _tested_parts(node.operand)
     else:
         yield node
-
-
-def key_of(env: Env) -> object:
-    """What makes two ways of calling a function the same."""
-    return tuple(sorted(((name, value) for name, value in env.items()), key=_by_name))
-
-
-def _by_name(item: tuple[str, Value]) -> str:
-    return item[0]

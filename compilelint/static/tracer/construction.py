@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from compilelint.static.program import ClassAttribute, ClassRef, FunctionRef, class_members
+from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, assigned_in, class_members
 from compilelint.static.tracer.annotations import value_of_annotation
-from compilelint.static.tracer.binding import key_of
-from compilelint.static.tracer.frame import Frame
+from compilelint.static.tracer.frame import Frame, key_of
 from compilelint.static.values import (
     UNKNOWN,
     Function,
@@ -106,41 +104,11 @@ def _fields(ref: ClassRef, tracer: Tracer) -> list[tuple[str, Value]]:
 def assigned_elsewhere(owner: Instance, name: str, tracer: Tracer) -> Value | None:
     """See `Tracer.assigned_elsewhere`: the first few `self.name = …` in methods other than the ones walked."""
     sites = [
-        site for ref in tracer.program.mro(owner.ref) if isinstance(ref, ClassRef) for site in _assigned_in(ref, name)
+        site for ref in tracer.program.mro(owner.ref) if isinstance(ref, ClassRef) for site in assigned_in(ref, name)
     ]
     if not sites:
         return None
     return join_all(_value_in_method(value, method, owner, tracer) for method, value in sites[:MAX_SITES])
-
-
-_assignments: dict[int, tuple[ast.ClassDef, dict[str, list[tuple[FunctionRef, ast.expr]]]]] = {}
-
-
-def _assigned_in(ref: ClassRef, name: str) -> list[tuple[FunctionRef, ast.expr]]:
-    """The methods of one class body that assign `self.name`, each with the assigned expression."""
-    known = _assignments.get(id(ref.node))
-    if known is None or known[0] is not ref.node:
-        found: dict[str, list[tuple[FunctionRef, ast.expr]]] = {}
-        for member in class_members(ref).values():
-            if isinstance(member, FunctionRef) and member.node.args.args:
-                for attribute, value in _attribute_assignments(member):
-                    found.setdefault(attribute, []).append((member, value))
-        known = (ref.node, found)
-        _assignments[id(ref.node)] = known
-    return known[1].get(name, [])
-
-
-def _attribute_assignments(method: FunctionRef) -> Iterator[tuple[str, ast.expr]]:
-    receiver = method.node.args.args[0].arg
-    for node in ast.walk(method.node):
-        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
-            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                if (
-                    isinstance(target, ast.Attribute)
-                    and isinstance(target.value, ast.Name)
-                    and target.value.id == receiver
-                ):
-                    yield target.attr, node.value
 
 
 def _value_in_method(node: ast.expr, method: FunctionRef, owner: Instance, tracer: Tracer) -> Value:

@@ -22,6 +22,8 @@ from compilelint.static.values import (
     join_all,
 )
 
+FORWARD_HOOKS = frozenset({"register_forward_hook", "register_forward_pre_hook"})
+
 
 def call_method(
     receiver: Value, name: str, args: tuple[Value, ...], keywords: dict[str, Value], node: ast.AST | None, frame: Frame
@@ -133,6 +135,8 @@ def _instance_method(
             return Sequence("iterator", None, join_all(receiver.items))
         if name == "items":
             return Sequence("iterator", None, Sequence("tuple", (Scalar("str"), join_all(receiver.items))))
+    if name in FORWARD_HOOKS and args:
+        frame.tracer.hooks.append((frame.module.name, args[0], name))
     if name in ("forward", "__call__"):
         return library.call_instance(receiver, args, keywords, node, frame)
     if name in ("to", "cuda", "cpu", "eval", "train", "half", "float", "requires_grad_") and receiver.name.startswith(
@@ -151,6 +155,9 @@ def module_method(
     frame: Frame,
 ) -> Value:
     """Methods that a module inherits from torch.nn.Module: registration sets attributes, moves return the module."""
+    if name in FORWARD_HOOKS and args:
+        frame.tracer.hooks.append((frame.module.name, args[0], name))
+        return ExternalInstance("torch.utils.hooks.RemovableHandle")
     if name in ("register_buffer", "register_parameter", "add_module", "register_module") and args:
         value = (
             args[1] if len(args) > 1 else keywords.get("tensor", keywords.get("param", keywords.get("module", NONE)))

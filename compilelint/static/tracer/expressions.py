@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from compilelint.static.program import function_ref
+from compilelint.static.definitions import function_ref
 from compilelint.static.tracer import attributes, calls, operators, subscripts
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.tracer.narrowing import narrowed, path_of, test

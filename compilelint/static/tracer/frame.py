@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from compilelint.model import Step
+from compilelint.static.definitions import FunctionRef
 from compilelint.static.index import ModuleIndex
-from compilelint.static.program import FunctionRef
 from compilelint.static.values import UNKNOWN, Closure, Value, join
 
 if TYPE_CHECKING:
@@ -103,3 +103,12 @@ def join_envs(first: Env, second: Env) -> Env:
         if "." in name and name not in second:
             del merged[name]
     return merged
+
+
+def key_of(env: Env) -> object:
+    """What makes two ways of calling a function the same."""
+    return tuple(sorted(((name, value) for name, value in env.items()), key=_by_name))
+
+
+def _by_name(item: tuple[str, Value]) -> str:
+    return item[0]

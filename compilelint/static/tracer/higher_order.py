@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from compilelint.static.tracer import calls
+from compilelint.static.tracer import attributes, calls
+from compilelint.static.tracer.attributes import AUTOGRAD_CONTEXT
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import (
     UNKNOWN,
+    Class,
     Const,
+    ExternalInstance,
     Function,
     Mapping,
     Partial,
@@ -137,9 +140,23 @@ def _where(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -
     return Tensor(kept[0].element if kept else None)
 
 
+def _autograd_function(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
+    """`F.apply(...)` of a torch.autograd.Function: Dynamo traces its forward and its backward."""
+    owner = args[0]
+    context = ExternalInstance(AUTOGRAD_CONTEXT)
+    forward = attributes.get(owner, "forward", frame)
+    with_context = not isinstance(owner, Class) or frame.tracer.program.method(owner.ref, "setup_context") is None
+    result = frame.tracer.call(forward, (context, *args[1:]) if with_context else args[1:], keywords, node, frame)
+    outputs = result.items if isinstance(result, Sequence) and result.items is not None else (result,)
+    gradients = tuple(Tensor("float") for _ in outputs)
+    frame.tracer.call(attributes.get(owner, "backward", frame), (context, *gradients), {}, node, frame)
+    return result
+
+
 _HANDLERS: dict[str, Callable[[Args, Keywords, ast.AST | None, Frame], Value]] = {
     "functools.partial": _partial,
     "functools.reduce": _reduce,
+    "torch.autograd.Function.apply": _autograd_function,
     "torch.cond": _cond,
     "torch.where": _where,
     "itertools.chain": _chain,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from compilelint.static.definitions import ClassRef, function_ref
 from compilelint.static.index import absolute_module, imported_modules
-from compilelint.static.program import ClassRef, function_ref
 from compilelint.static.tracer import operators
 from compilelint.static.tracer.expressions import evaluate, iterate
 from compilelint.static.tracer.frame import Env, Frame, join_envs

@@ -8,18 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, Outside, function_ref
 from compilelint.static.index import ModuleIndex, Scope
-from compilelint.static.program import (
-    ClassAttribute,
-    ClassRef,
-    Definition,
-    FunctionRef,
-    Outside,
-    Program,
-    function_ref,
-)
+from compilelint.static.program import Definition, Program
 from compilelint.static.tracer import annotations, attributes, binding, calls, construction, expressions, statements
-from compilelint.static.tracer.frame import Frame, Mode
+from compilelint.static.tracer.frame import Frame, Mode, key_of
 from compilelint.static.values import (
     NONE,
     UNKNOWN,
@@ -66,12 +59,14 @@ class Tracer:
         self.on_frame = on_frame
         self._base = base
         self._results: dict[object, Value] = {}
-        self._ways: dict[tuple[FunctionRef, Mode], list[object]] = {}
+        self._ways: dict[tuple[FunctionRef, Mode, int], list[object]] = {}
         self._globals: dict[tuple[str, str], Value] = {}
         self._decorated: dict[FunctionRef, Value] = {}
         self._elsewhere: dict[tuple[ClassRef, str], Value | None] = {}
         self.constructions = construction.Constructions()
         self.compile_options: dict[FunctionRef, dict[str, object]] = {}
+        self.hooks: list[tuple[str, Value, str]] = []
+        """Forward hooks seen being registered: the module that does it, the function, and how."""
         self._compile_sites: list[tuple[str, Compiled, str]] = []
 
     # What the walkers of expressions and statements ask for; here so that they need not know each other.
@@ -269,10 +264,11 @@ class Tracer:
         if module is None:
             return UNKNOWN
         env = binding.bind_arguments(function, args, keywords, module, self)
-        key = (function.ref, mode, id(function.closure) if function.closure else 0, binding.key_of(env))
+        key = (function.ref, mode, id(function.closure) if function.closure else 0, key_of(env))
         if key in self._results:
             return self._results[key]
-        ways = self._ways.setdefault((function.ref, mode), [])
+        # A wrapper's closure holds what it wraps, so each is a function of its own.
+        ways = self._ways.setdefault((function.ref, mode, key[2]), [])
         if len(ways) >= (MAX_SMALL_WAYS if _is_small(function.ref) else MAX_WAYS):
             return self._joined(ways)
         ways.append(key)
@@ -296,7 +292,7 @@ class Tracer:
 
     def was_entered(self, ref: FunctionRef) -> bool:
         """Whether some compiled region has already reached a function."""
-        return (ref, "compiled") in self._ways
+        return (ref, "compiled", 0) in self._ways
 
     def _joined(self, ways: list[object]) -> Value:
         """What the ways walked so far gave, where they agree on what sort of thing it is."""

@@ -1,0 +1,127 @@
+"""References to the project's classes and functions, and what a class body itself defines."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from compilelint.static.index import FunctionNode, Scope
+
+
+@dataclass(frozen=True, slots=True)
+class ClassRef:
+    """A class of the project, by module and qualified name."""
+
+    module: str
+    qualname: str
+    node: ast.ClassDef = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionRef:
+    """A function, method or lambda of the project. `owner` is the class whose body it stands in."""
+
+    module: str
+    qualname: str
+    line: int
+    column: int
+    node: Scope = field(compare=False, repr=False)
+    owner: ClassRef | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """A dotted name that leads out of the project."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClassAttribute:
+    """A class-level assignment: its value, or only an annotation."""
+
+    owner: ClassRef
+    value: ast.expr | None
+    annotation: ast.expr | None
+
+
+_members: dict[int, tuple[ast.ClassDef, dict[str, FunctionRef | ClassAttribute]]] = {}
+
+
+def class_members(ref: ClassRef) -> dict[str, FunctionRef | ClassAttribute]:
+    """Methods and class-level attributes that a class body itself defines."""
+    known = _members.get(id(ref.node))
+    if known is None or known[0] is not ref.node:
+        known = (ref.node, dict(_members_of(ref.node.body, ref)))
+        _members[id(ref.node)] = known
+    return known[1]
+
+
+def _members_of(body: list[ast.stmt], ref: ClassRef) -> Iterator[tuple[str, FunctionRef | ClassAttribute]]:
+    for statement in body:
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if not _is_accessor(statement):
+                yield statement.name, function_ref(ref.module, ref.qualname, statement, ref)
+        elif isinstance(statement, ast.Assign):
+            for target in statement.targets:
+                if isinstance(target, ast.Name):
+                    yield target.id, ClassAttribute(ref, statement.value, None)
+        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            yield statement.target.id, ClassAttribute(ref, statement.value, statement.annotation)
+        elif isinstance(statement, (ast.If, ast.Try)):
+            yield from _members_of(statement.body, ref)
+
+
+def _is_accessor(node: FunctionNode) -> bool:
+    """`@x.setter`, `@x.deleter` and `@overload` define nothing new under their name."""
+    return any(
+        (isinstance(d, ast.Attribute) and d.attr in ("setter", "deleter", "overload"))
+        or (isinstance(d, ast.Name) and d.id == "overload")
+        for d in node.decorator_list
+    )
+
+
+def function_ref(module: str, prefix: str, node: Scope, owner: ClassRef | None = None) -> FunctionRef:
+    """The reference to a function found in `module`; `prefix` is the qualified name of what it stands in."""
+    name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
+    return FunctionRef(module, f"{prefix}.{name}" if prefix else name, node.lineno, node.col_offset, node, owner)
+
+
+_assignments: dict[int, tuple[ast.ClassDef, dict[str, list[tuple[FunctionRef, ast.expr]]]]] = {}
+
+
+def assigned_names(ref: ClassRef) -> frozenset[str]:
+    """The attributes that the methods of one class body assign on their receiver."""
+    return frozenset(_assigned(ref))
+
+
+def assigned_in(ref: ClassRef, name: str) -> list[tuple[FunctionRef, ast.expr]]:
+    """The methods of one class body that assign `self.name`, each with the assigned expression."""
+    return _assigned(ref).get(name, [])
+
+
+def _assigned(ref: ClassRef) -> dict[str, list[tuple[FunctionRef, ast.expr]]]:
+    known = _assignments.get(id(ref.node))
+    if known is None or known[0] is not ref.node:
+        found: dict[str, list[tuple[FunctionRef, ast.expr]]] = {}
+        for member in class_members(ref).values():
+            if isinstance(member, FunctionRef) and member.node.args.args:
+                for attribute, value in _attribute_assignments(member):
+                    found.setdefault(attribute, []).append((member, value))
+        known = (ref.node, found)
+        _assignments[id(ref.node)] = known
+    return known[1]
+
+
+def _attribute_assignments(method: FunctionRef) -> Iterator[tuple[str, ast.expr]]:
+    receiver = method.node.args.args[0].arg
+    for node in ast.walk(method.node):
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if (
+                    isinstance(target, ast.Attribute)
+                    and isinstance(target.value, ast.Name)
+                    and target.value.id == receiver
+                ):
+                    yield target.attr, node.value

@@ -1,0 +1,66 @@
+"""Parameters without a type whose use fits one class: `cache.key`, `cache.next_index` on a parameter `cache`."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from compilelint.static.definitions import ClassRef, assigned_names, class_members
+from compilelint.static.index import ModuleIndex, Scope
+from compilelint.static.values import UNKNOWN, Value
+
+if TYPE_CHECKING:
+    from compilelint.static.tracer.tracer import Tracer
+
+_uses: dict[int, tuple[Scope, dict[str, frozenset[str]]]] = {}
+
+
+def class_by_use(parameter: str, scope: Scope, module: ModuleIndex, tracer: Tracer) -> Value:
+    """An instance of the one class in sight of `module` that has every attribute the body reads from `parameter`.
+
+    UNKNOWN unless exactly one class fits; a single attribute is enough only where the class is named like the parameter.
+    """
+    names = _attributes_of(scope).get(parameter)
+    if not names:
+        return UNKNOWN
+    fitting = [ref for ref in _classes_in_sight(module, tracer) if names <= _members(ref, tracer)]
+    alike = [ref for ref in fitting if _named_like(ref, parameter)]
+    if len(alike) == 1:
+        return tracer.instance_of(alike[0])
+    return tracer.instance_of(fitting[0]) if len(fitting) == 1 and len(names) > 1 else UNKNOWN
+
+
+def _named_like(ref: ClassRef, parameter: str) -> bool:
+    return ref.qualname.lower().endswith(parameter.lower().strip("_").replace("_", ""))
+
+
+def _attributes_of(scope: Scope) -> dict[str, frozenset[str]]:
+    known = _uses.get(id(scope))
+    if known is None or known[0] is not scope:
+        found: dict[str, set[str]] = {}
+        for node in ast.walk(scope):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                found.setdefault(node.value.id, set()).add(node.attr)
+        known = (scope, {name: frozenset(attributes) for name, attributes in found.items()})
+        _uses[id(scope)] = known
+    return known[1]
+
+
+def _classes_in_sight(module: ModuleIndex, tracer: Tracer) -> list[ClassRef]:
+    found: list[ClassRef] = []
+    for name, binding in module.bindings.items():
+        if isinstance(binding, (ast.expr, ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        definition = tracer.program.resolve(module, name)
+        if isinstance(definition, ClassRef) and not tracer.is_enum(definition):
+            found.append(definition)
+    return found
+
+
+def _members(ref: ClassRef, tracer: Tracer) -> frozenset[str]:
+    """Every attribute a class is known to have: methods, class-level names, and what its methods assign."""
+    names: set[str] = set()
+    for owner in tracer.program.mro(ref):
+        if isinstance(owner, ClassRef):
+            names |= class_members(owner).keys() | assigned_names(owner)
+    return frozenset(names)
