@@ -165,13 +165,16 @@ _OUTSIDE_PREFIXES = (
 def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
     """Public functions and methods on tensors: what a model outside this project calls while it is compiled.
 
-    Only in packages: a script's functions are called by the script. What is not public, prepares weights or data, reads or
+    Of a script only the methods of its modules: a script calls its functions itself. What is not public, prepares weights or data, reads or
     writes files, is left out; whether a function gives back tensors is for the tracer to say.
     """
     parts = module.name.split(".")
-    if len(parts) < 2 or _OUTSIDE_WORDS & {word for part in parts for word in part.lower().split("_")}:
+    packaged = len(parts) > 1
+    if packaged and _OUTSIDE_WORDS & {word for part in parts for word in part.lower().split("_")}:
         return
     for ref in functions(module):
+        if not packaged and (ref.owner is None or not program.is_module(ref.owner)):
+            continue
         name = ref.qualname.rpartition(".")[2]
         if (name.startswith("_") and name != "__call__") or name.startswith(_OUTSIDE_PREFIXES):
             continue

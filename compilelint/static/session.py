@@ -22,7 +22,7 @@ from compilelint.static.index import ModuleIndex
 from compilelint.static.program import Program
 from compilelint.static.tracer import statements
 from compilelint.static.tracer.binding import root_arguments, takes_tensor
-from compilelint.static.tracer.frame import Frame
+from compilelint.static.tracer.frame import Frame, Mode
 from compilelint.static.tracer.tracer import Tracer
 from compilelint.static.values import (
     UNKNOWN,
@@ -215,9 +215,10 @@ class _Session:
         arguments = root_arguments(function.ref, function.bound is not None, self.tracer.table)
         self.tracer.run(function, (), {**_OPEN, **arguments}, "compiled", None, None, why)
 
-    def _start(self, ref: FunctionRef, mode: str, why: str) -> None:
+    def _start(self, ref: FunctionRef, mode: Mode, why: str) -> None:
         receiver = self.tracer.instance_of(ref.owner) if ref.owner is not None else None
-        self.tracer.run(Function(ref, receiver), (), dict(_OPEN), mode, None, None, why)  # type: ignore[arg-type]
+        arguments = root_arguments(ref, receiver is not None, self.tracer.table)
+        self.tracer.run(Function(ref, receiver), (), {**_OPEN, **arguments}, mode, None, None, why)
 
     def _entry_point(self, entry: str) -> None:
         """`pkg.engine:Engine.step` from the settings."""

@@ -18,7 +18,8 @@ _uses: dict[int, tuple[Scope, dict[str, frozenset[str]]]] = {}
 def class_by_use(parameter: str, scope: Scope, module: ModuleIndex, tracer: Tracer) -> Value:
     """An instance of the one class in sight of `module` that has every attribute the body reads from `parameter`.
 
-    UNKNOWN unless exactly one class fits; a single attribute is enough only where the class is named like the parameter.
+    UNKNOWN unless exactly one class fits. A single attribute is enough only where the class is named like the parameter, or
+    stands in the same file and the attribute is none that everything has.
     """
     names = _attributes_of(scope).get(parameter)
     if not names:
@@ -27,7 +28,15 @@ def class_by_use(parameter: str, scope: Scope, module: ModuleIndex, tracer: Trac
     alike = [ref for ref in fitting if _named_like(ref, parameter)]
     if len(alike) == 1:
         return tracer.instance_of(alike[0])
-    return tracer.instance_of(fitting[0]) if len(fitting) == 1 and len(names) > 1 else UNKNOWN
+    if len(fitting) != 1:
+        return UNKNOWN
+    telling = len(names) > 1 or (fitting[0].module == module.name and not any(_is_common(n, tracer) for n in names))
+    return tracer.instance_of(fitting[0]) if telling else UNKNOWN
+
+
+def _is_common(name: str, tracer: Tracer) -> bool:
+    """Whether tensors, lists, dicts or strings have an attribute of that name too."""
+    return tracer.table.fact(f"torch.Tensor.{name}") is not None or any(hasattr(t, name) for t in (list, dict, str, set))
 
 
 def _named_like(ref: ClassRef, parameter: str) -> bool:
