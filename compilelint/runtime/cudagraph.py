@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 from compilelint.model import Step
 from compilelint.runtime.breaks import one_line
@@ -33,14 +34,15 @@ def watch(job: Job, recorder: Recorder) -> None:
     import torch
     import torch._inductor.config as inductor
 
+    next_step: Any = torch.compiler.cudagraph_mark_step_begin
     inductor.force_disable_caches = True  # code out of a cache is not scheduled again, and logs nothing
     with _listening(recorder), compiling(fullgraph=False, mode="reduce-overhead") as compile_:
         target = build(job)
         model = compile_(target.model) if target.compile else target.model
         for _ in range(_ROUNDS):
-            torch.compiler.cudagraph_mark_step_begin()
+            next_step()
             for _ in call_all(model, target):
-                torch.compiler.cudagraph_mark_step_begin()
+                next_step()
     recorder.send("watched", channels=("cudagraph",))
 
 
