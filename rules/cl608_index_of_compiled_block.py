@@ -1,0 +1,172 @@
+"""Blocks that are compiled one by one and read their own `layer_idx` compile once per block instead of sharing one
+graph.
+
+## What it does
+
+Finds the first read of an index attribute (`self.layer_idx`, `self.block_id`) in compiled code of a module, when the
+file compiles modules in a loop: `for block in blocks: block.compile()`, or `[torch.compile(block) for block in
+blocks]`.
+
+## Why it costs
+
+Compiling blocks one by one ("regional compilation") is meant to compile once and reuse the graph for every block. An
+int attribute is a constant to Dynamo, guarded by its value, and each block has another. Measured on torch 2.13: of 10
+blocks that write `cache[self.index]`, 8 are compiled one after another, then the recompile limit is hit and the last
+ones run eager.
+
+## Write instead
+
+- Do what needs the index outside of the block: hand the block its own slot, `block(x, cache[i])`.
+- Or set `torch._dynamo.config.allow_unspec_int_on_nn_module = True`, which makes the index dynamic where a symbol
+  will do.
+- Or compile the whole model, which unrolls the layers into one graph.
+
+## References
+
+PyTorch documentation, recipe "Reducing cold start compilation time with regional compilation"; config
+`allow_unspec_int_on_nn_module`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.state import class_node, first_read, functions_in, is_module, own_nodes, parameters
+
+HAZARD = "recompile"
+WATCH = Watch(nodes=(ast.Attribute,))
+INDEX = re.compile(r"(?:^|_)(?:idx|index|layer_?id|block_?id|layer_?num(?:ber)?|layer_?no)$")
+
+BAD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self, layer_idx, dim=4):
+        super().__init__()
+        self.layer_idx = layer_idx
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x, cache):
+        h = torch.relu(self.proj(x))
+        cache[self.layer_idx] = h  # ~
+        return h
+
+
+class Model(nn.Module):
+    def __init__(self, depth=4):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block(i).requires_grad_(False) for i in range(depth))
+        self.compiled = [torch.compile(block) for block in self.blocks]
+
+
+def make():
+    model = Model()
+
+    def run(x):
+        cache = [None] * 4
+        for block in model.compiled:
+            x = block(x, cache)
+        return x
+
+    return run
+""",
+        run="make(), [(torch.ones(2, 4),) for _ in range(2)]",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
+)
+GOOD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self, layer_idx, dim=4):
+        super().__init__()
+        self.layer_idx = layer_idx
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x):
+        return torch.relu(self.proj(x))
+
+
+def make():
+    blocks = [Block(i).requires_grad_(False) for i in range(4)]
+    compiled = [torch.compile(block) for block in blocks]
+
+    def run(x):
+        cache = [None] * 4
+        for block, inner in zip(compiled, blocks):
+            x = block(x)
+            cache[inner.layer_idx] = x
+        return x
+
+    return run
+""",
+        run="make(), [(torch.ones(2, 4),) for _ in range(2)]",
+        default="clean",
+        fullgraph="clean",
+        inside=True,
+    ),
+)
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the first read of an index attribute in a module of which the file compiles several."""
+    if not (isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and INDEX.search(node.attr)):
+        return
+    line = _compiled_in_loop(view.module)
+    owner = class_node(view.kind(node.value)) if is_module(view.kind(node.value)) else None
+    if line is None or owner is None or not _is_given(node.attr, owner) or first_read(node, view) is not node:
+        return
+    yield Hit(
+        node,
+        f"`{view.text(node)}` differs from block to block, and line {line} compiles them one by one: Dynamo guards on"
+        " its value, so every block compiles again instead of sharing the graph",
+        "use the index outside of the block (`block(x, cache[i])`), or set"
+        " `torch._dynamo.config.allow_unspec_int_on_nn_module = True`",
+        confidence="likely",
+    )
+
+
+def _is_given(attribute: str, owner: ast.ClassDef) -> bool:
+    """Whether `__init__` stores one of its arguments under that name."""
+    for function in functions_in(owner):
+        if function.name == "__init__":
+            for node in own_nodes(function):
+                if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
+                    is_it = any(isinstance(t, ast.Attribute) and t.attr == attribute for t in node.targets)
+                    if is_it and node.value.id in parameters(function):
+                        return True
+    return False
+
+
+@lru_cache(maxsize=256)
+def _compiled_in_loop(module: ast.Module) -> int | None:
+    """The line on which the file compiles the variable of a loop or comprehension; None if it does so nowhere."""
+    for node in ast.walk(module):
+        if isinstance(node, (ast.For, ast.ListComp, ast.GeneratorExp)):
+            targets = [node.target] if isinstance(node, ast.For) else [part.target for part in node.generators]
+            names = {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+            for call in ast.walk(node):
+                if isinstance(call, ast.Call) and _compiles(call, names):
+                    return call.lineno
+    return None
+
+
+def _compiles(call: ast.Call, names: set[str]) -> bool:
+    """`torch.compile(block)` and `block.compile()` for one of the names."""
+    if not (isinstance(call.func, ast.Attribute) and call.func.attr == "compile"):
+        return False
+    model = call.args[0] if ast.unparse(call.func.value) == "torch" and call.args else call.func.value
+    return isinstance(model, ast.Name) and model.id in names
