@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from compilelint.runtime.target import Target
+from compilelint.runtime.target import Call, Target
 
-__all__ = ["Target", "__version__"]
+__all__ = ["Call", "Target", "__version__"]
 
 __version__ = "0.1.0"

@@ -51,6 +51,18 @@ def syncs() -> Iterator[Counter[tuple[Step, ...]]]:
     """Count the synchronizing calls made while the context is open, by the user stack (outermost first) of each."""
     import torch
 
+    torch.cuda.synchronize()
+    with sync_warnings() as seen:
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            yield seen
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+
+@contextmanager
+def sync_warnings() -> Iterator[Counter[tuple[Step, ...]]]:
+    """Catch the warnings of the sync debug mode and count them by user stack; all other warnings are dropped."""
     seen: Counter[tuple[Step, ...]] = Counter()
 
     def on_warning(message: Any, *args: Any, **kwargs: Any) -> None:
@@ -62,12 +74,7 @@ def syncs() -> Iterator[Counter[tuple[Step, ...]]]:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = on_warning
-        torch.cuda.synchronize()
-        torch.cuda.set_sync_debug_mode("warn")
-        try:
-            yield seen
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
+        yield seen
 
 
 def _frames() -> Iterator[FrameType]:
