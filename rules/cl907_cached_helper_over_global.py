@@ -47,12 +47,13 @@ import functools
 import torch
 from torch import nn
 
-BASE = {"theta": 100.0}
+SETTINGS = {"scaling": (100.0, 1.0)}
 
 
 @functools.lru_cache(maxsize=8)
 def table(n, dim):
-    frequency = 1.0 / (BASE["theta"] ** (torch.arange(0, dim) / dim))  # ~
+    theta, factor = SETTINGS["scaling"]  # ~
+    frequency = factor / (theta ** (torch.arange(0, dim) / dim))
     return torch.outer(torch.arange(n).float(), frequency).cos()
 
 
@@ -70,7 +71,7 @@ class App:
         self.net = torch.compile(Layer())
 
     def __call__(self, x, theta):
-        BASE["theta"] = theta
+        SETTINGS["scaling"] = (theta, 1.0)
         return self.net(x)
 """,
         run="App(), [(torch.ones(5, 4), theta) for theta in (100.0, 100.0, 50.0)]",
