@@ -13,8 +13,8 @@ every version measured.
 torch has the same functions, for tensors of any size: `torch.sqrt(t)` or `t.sqrt()`, `torch.isnan(t)`, `t.floor()`.
 
 ## Limits
-`math` on shapes and Python numbers compiles; so does `math.prod`, which only multiplies.
-`math.log(torch.tensor(2.0))`, of a constant, is folded by Dynamo and not reported. Measured on torch 2.13.
+`math` on shapes and Python numbers compiles; so does `math.prod`, which only multiplies. `math.log(torch.tensor(2.0))`,
+of a constant, is reported although Dynamo folds it. Measured on torch 2.13.
 
 ## References
 torch.compile programming model: "Common Graph Breaks". GB0033.
@@ -26,7 +26,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.tensors import on_error_path, read_back, tensors_within, written_constant
+from compilelint.static.tensors import on_error_path, read_back, tensors_within
 
 HAZARD = "graph-break"
 WATCH = Watch(nodes=(ast.Call,))
@@ -47,7 +47,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     for argument in node.args:
         confidence = tensors_within(view.kind(argument)) if name == "fsum" else read_back(argument, view)
-        if confidence is not None and not written_constant(argument, view):
+        if confidence is not None:
             yield Hit(
                 node,
                 f"`math.{name}` needs a Python number, so `{view.text(argument)}` is read back: the graph splits here",
@@ -111,7 +111,7 @@ class Scale(nn.Module):
 
     def forward(self, x: torch.Tensor):
         h = self.proj(x) / math.sqrt(x.shape[-1] // self.heads)
-        h = h * math.log(torch.tensor(2.0)) * math.prod([h.sum(), 2])
+        h = h * math.prod([h.sum(), 2])
         h = torch.where(torch.isnan(h), torch.zeros_like(h), h)
         return h * math.pi * math.ceil(x.size(0) / 2) / h.square().sum().sqrt()
 """,

@@ -60,7 +60,8 @@ COUNTS: dict[str, tuple[tuple[int, str], ...]] = {
 """Positions and names of parameters that must be Python numbers; positions of methods leave the tensor out."""
 METHODS = frozenset(("view reshape expand repeat tile topk kthvalue split chunk roll narrow select unfold").split())
 """Those of COUNTS whose function form, `torch.roll(x, ...)`, has the tensor first."""
-PREFIXES = ("torch.Tensor.", "torch.nn.functional.", "torch.")
+FUNCTIONAL = frozenset({"pad", "interpolate", "one_hot", "dropout"})
+"""Those of torch.nn.functional, where names such as `unfold` mean something else."""
 WATCH = Watch(nodes=(ast.Call,), names=frozenset(COUNTS))
 
 
@@ -70,7 +71,9 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     callee = view.callee(node)
     prefix, _, name = callee.rpartition(".")
-    if f"{prefix}." not in PREFIXES or name not in COUNTS:
+    if name not in COUNTS or prefix not in ("torch", "torch.Tensor", "torch.nn.functional"):
+        return
+    if (name in FUNCTIONAL) is not (prefix == "torch.nn.functional"):
         return
     shift = 1 if name in METHODS and prefix == "torch" else 0
     for position, keyword in COUNTS[name]:

@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.tensors import data
-from compilelint.static.values import NONE, UNKNOWN, options
+from compilelint.static.values import NONE, options
 
 HAZARD = "graph-break"
 WATCH = Watch(nodes=(ast.Call,), names=frozenset({"repeat_interleave"}))
@@ -59,10 +59,7 @@ def counted_by_tensor(node: ast.Call, view: View) -> Confidence | None:
     counts = view.argument(node, 1 if function else 0, "repeats")
     if counts is None:
         return "certain" if function and len(node.args) == 1 else None
-    value = view.kind(counts)
-    if value == UNKNOWN:
-        return "likely" if not isinstance(counts, (ast.Attribute, ast.Constant)) else None
-    return data(value)
+    return data(view.kind(counts))
 
 
 BAD = (

@@ -40,20 +40,24 @@ def read_back(node: ast.expr, view: View) -> Confidence | None:
 
 def decided(node: ast.expr, view: View) -> Confidence | None:
     """How sure it is that Python's decision on `node`, an expression it tests, is a decision on graph data."""
+    operands = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+    if any(is_plain(operand, view) for operand in operands):
+        return None
     sure = data(view.kind(node))
+    if sure == "likely" and drawn_at_random(node, view, ("numpy.random.",)):
+        return None  # the draw itself ends the graph, and what it gives is a Python number then
     if sure is not None or not isinstance(node, ast.Compare) or len(node.ops) == 1:
         return sure
-    operands = [node.left, *node.comparators]
     for left, op, right in zip(operands, node.ops, operands[1:], strict=False):
-        if isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) or is_none(left) or is_none(right):
-            continue
-        sure = sure or data(view.kind(left)) or data(view.kind(right))
+        if not isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)):
+            sure = sure or data(view.kind(left)) or data(view.kind(right))
     return sure
 
 
-def is_none(node: ast.expr) -> bool:
-    """The literal None."""
-    return isinstance(node, ast.Constant) and node.value is None
+def is_plain(node: ast.expr, view: View) -> bool:
+    """None or a string, which no tensor equals: Dynamo answers such a comparison while tracing."""
+    value = view.kind(node)
+    return isinstance(value, (Const, Scalar)) and value.type in ("str", "NoneType")
 
 
 def scalar_tensor(value: Value) -> Confidence | None:
@@ -111,11 +115,11 @@ def enclosing_case(node: ast.AST, view: View) -> ast.match_case | None:
     return next((parent for parent in view.parents(node) if isinstance(parent, ast.match_case)), None)
 
 
-def drawn_at_random(node: ast.expr, view: View) -> bool:
-    """Whether `node` compares a number that torch draws: `torch.rand([]) < p`, also through one variable."""
+def drawn_at_random(node: ast.expr, view: View, by: tuple[str, ...] = RANDOM) -> bool:
+    """Whether `node` has a number in it that these functions draw: `torch.rand([]) < p`, also through one variable."""
     for part in ast.walk(node):
         made = assigned_once(view.function, part.id) if isinstance(part, ast.Name) else part
-        if isinstance(made, ast.Call) and view.callee(made).startswith(RANDOM):
+        if isinstance(made, ast.Call) and view.callee(made).startswith(by):
             return True
     return False
 
