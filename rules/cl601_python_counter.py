@@ -1,5 +1,4 @@
-"""A Python number or string on a module, or in a global, that the compiled code itself changes recompiles on every
-call.
+"""A Python number or string that compiled code changes on a module or in a global recompiles on every call.
 
 ## What it does
 

@@ -1,5 +1,4 @@
-"""Blocks that are compiled one by one and read their own `layer_idx` compile once per block instead of sharing one
-graph.
+"""Blocks compiled one by one that read their own `layer_idx` compile once each instead of sharing a graph.
 
 ## What it does
 

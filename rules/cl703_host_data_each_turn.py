@@ -1,5 +1,4 @@
-"""Building a tensor from Python numbers on the device, on every turn of a decode loop, copies from pageable memory
-and waits.
+"""A tensor built from Python numbers on the device each decode turn is copied from pageable memory, and waits.
 
 ## What it does
 

@@ -1,5 +1,4 @@
-"""An operation whose output size depends on the data, run on every turn of a decode loop, waits for the GPU to tell
-the size.
+"""An operation whose output size depends on the data makes every decode turn wait for the GPU to tell the size.
 
 ## What it does
 

@@ -1,5 +1,4 @@
-"""`torch.cuda.synchronize()` in a decode loop or in compiled code stops the host until the GPU has nothing left to
-do.
+"""`torch.cuda.synchronize()` in a decode loop or in compiled code stops the host until the GPU is idle.
 
 ## What it does
 

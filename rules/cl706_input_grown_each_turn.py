@@ -1,5 +1,4 @@
-"""A decode loop that feeds the model an input it has made longer compiles for new sizes and computes every old
-position again.
+"""A decode loop that feeds the model an ever longer input compiles for new sizes and repeats old work.
 
 ## What it does
 

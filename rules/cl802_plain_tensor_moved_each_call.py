@@ -1,5 +1,4 @@
-"""A tensor kept as a plain attribute stays on the CPU when the module moves, and is copied to the device in every
-call.
+"""A tensor in a plain attribute stays on the CPU when the module moves, and is copied over in every call.
 
 ## What it does
 

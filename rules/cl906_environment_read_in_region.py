@@ -1,5 +1,4 @@
-"""An environment variable that compiled code reads with `os.getenv` keeps the value it had when the code was
-compiled.
+"""An environment variable read in compiled code with `os.getenv` keeps the value it had at compile time.
 
 ## What it does
 

@@ -1,5 +1,4 @@
-"""A helper behind `functools.lru_cache` that reads a changing global gives other results in compiled code than in
-eager.
+"""A helper behind `functools.lru_cache` that reads a changing global differs between compiled and eager code.
 
 ## What it does
 
