@@ -38,7 +38,9 @@ HAZARD = "graph-break"
 STREAMS = tuple(
     f"sys.{stream}.{method}" for stream in ("stdout", "stderr") for method in ("write", "writelines", "flush")
 )
-PRINTERS = frozenset({"builtins.print", "builtins.input", "pprint.pprint", "pprint.pp", "rich.print", *STREAMS})
+PRINTERS = frozenset(
+    {"builtins.print", "builtins.input", "pprint.pprint", "pprint.pp", "pprint.pformat", "rich.print", *STREAMS}
+)
 WATCH = Watch(nodes=(ast.Call,))
 
 

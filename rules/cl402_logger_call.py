@@ -38,6 +38,7 @@ from collections.abc import Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.values import ExternalInstance, Value, options
 
 HAZARD = "graph-break"
 EMITTERS = frozenset(
@@ -59,7 +60,8 @@ ONCE = frozenset(
 QUERIES = frozenset(
     ["isEnabledFor", "getEffectiveLevel", "setLevel", "addHandler", "removeHandler", "hasHandlers", "getChild"]
 )
-WATCH = Watch(nodes=(ast.Call,), names=EMITTERS | ONCE | QUERIES | {"getLogger", "get_logger"})
+STATE = frozenset({"name", "handlers", "disabled"})
+WATCH = Watch(nodes=(ast.Call, ast.Attribute))
 
 LOGGING_PACKAGES = ("logging.", "loguru.", "absl.logging.", "structlog.", "transformers.utils.logging.")
 LOGGER_NAME = re.compile(r"^(_|__)?(logger|log|logging|LOG|LOGGER|py_logger|rank_logger)_?$|_(logger|log)$")
@@ -67,7 +69,9 @@ LOGGER_NAME = re.compile(r"^(_|__)?(logger|log|logging|LOG|LOGGER|py_logger|rank
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """One hit per call to a method of something that is, or is named like, a logger."""
+    """One hit per call to a method of something that is, or is named like, a logger, and per state read from one."""
+    if isinstance(node, ast.Attribute):
+        yield from read(node, view)
     if not isinstance(node, ast.Call):
         return
     confidence = how_sure(node, view.callee(node))
@@ -80,6 +84,23 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         "`torch._dynamo.config.ignore_logging_functions` (torch 2.11 on)",
         confidence,
     )
+
+
+def read(node: ast.Attribute, view: View) -> Iterator[Hit]:
+    """`logger.disabled`, and `logger.level` where it is compared."""
+    parent = next(iter(view.parents(node)), None)
+    looked_at = node.attr in STATE or (node.attr == "level" and isinstance(parent, ast.Compare))
+    if looked_at and all(map(is_logger, options(view.kind(node.value)))):
+        yield Hit(
+            node,
+            f"`{view.text(node)}` is state of a logger, which Dynamo does not read: the graph splits here",
+            "ask outside the compiled code, or guard with `if not torch.compiler.is_compiling():`",
+        )
+
+
+def is_logger(kind: Value) -> bool:
+    """Whether `kind` is a logger of the standard library."""
+    return isinstance(kind, ExternalInstance) and kind.name in ("logging.Logger", "logging.RootLogger")
 
 
 def how_sure(call: ast.Call, callee: str) -> Confidence | None:

@@ -38,10 +38,11 @@ from compilelint.static.questions import assigned_once
 
 HAZARD = "graph-break"
 DRAWN_BEFORE = frozenset({"random.uniform", "random.randint", "random.randrange"})
-OWN_GENERATOR = frozenset(
-    {"random.Random.random", "random.Random.randint", "random.Random.uniform", "random.Random.randrange"}
-)
-COMPILES = DRAWN_BEFORE | OWN_GENERATOR | {"random.Random", "random.SystemRandom"}
+OWN_METHODS = ("random", "randint", "uniform", "randrange")
+REACHES_GRAPH = DRAWN_BEFORE | {f"random.Random.{name}" for name in OWN_METHODS}
+"""Numbers that Dynamo draws beforehand; the methods are those of an own `random.Random`."""
+COMPILES = REACHES_GRAPH | {"random.Random", "random.SystemRandom"}
+SIZED = frozenset({"zeros", "ones", "empty", "rand", "randn", "topk", "repeat", "view", "reshape", "expand", "narrow"})
 MODULES = ("random.", "secrets.", "uuid.uuid")
 WATCH = Watch(nodes=(ast.Call,), tests=True)
 
@@ -69,27 +70,36 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 
 def number_decided_on(node: ast.expr, view: View) -> ast.Call | None:
-    """The draw whose number Python has to know at `node`: a test, or a count or index made from it."""
-    if isinstance(node, ast.Call):
-        if view.callee(node) in ("builtins.range", "builtins.int", "builtins.round") and node.args:
-            return draw_in(node.args[-1], view)
-        return None if view.callee(node) not in DRAWN_BEFORE or not is_index(node, view) else node
-    return draw_in(node, view)
+    """The draw whose number Python has to know at `node`: a test, or a count, size or index made from it."""
+    if not isinstance(node, ast.Call):
+        return draw_in(node, view)
+    if view.callee(node) in ("builtins.range", "builtins.int", "builtins.round") and node.args:
+        return draw_in(node.args[-1], view)
+    return node if view.callee(node) in REACHES_GRAPH and is_needed(node, view) else None
 
 
 def draw_in(node: ast.expr, view: View) -> ast.Call | None:
     """The call that drew the number `node` compares or is."""
     for part in (node, *(ast.iter_child_nodes(node) if isinstance(node, (ast.Compare, ast.BinOp)) else ())):
         value = assigned_once(view.function, part.id) if isinstance(part, ast.Name) else part
-        if isinstance(value, ast.Call) and view.callee(value) in DRAWN_BEFORE:
+        if isinstance(value, ast.Call) and view.callee(value) in REACHES_GRAPH:
             return value
     return None
 
 
-def is_index(node: ast.Call, view: View) -> bool:
-    """Whether the call is the index or a bound of a subscript."""
+def is_needed(node: ast.Call, view: View) -> bool:
+    """Whether the call is a test, an index, a bound of a slice or a size."""
     parent = next(iter(view.parents(node)), None)
-    return isinstance(parent, ast.Slice) or (isinstance(parent, ast.Subscript) and parent.slice is node)
+    if isinstance(parent, (ast.If, ast.While, ast.IfExp)):
+        return parent.test is node
+    if isinstance(parent, ast.Subscript):
+        return parent.slice is node
+    if isinstance(parent, ast.Call):
+        owner, _, name = view.callee(parent).rpartition(".")
+        return name in SIZED and owner in ("torch", "torch.Tensor", "?") and node in parent.args
+    return isinstance(parent, (ast.Slice, ast.BoolOp)) or (
+        isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not)
+    )
 
 
 BAD = (
@@ -124,15 +134,15 @@ from torch import nn
 
 
 class Encoder(nn.Module):
-    def __init__(self, drop=0.1):
+    def __init__(self, percent=10):
         super().__init__()
         self.first = nn.Linear(4, 4)
         self.second = nn.Linear(4, 4)
-        self.drop = drop
+        self.percent = percent
 
     def forward(self, x):
         x = self.first(x)
-        if self.training and random.uniform(0, 1) < self.drop:  # ~
+        if self.training and random.randint(0, 99) < self.percent:  # ~
             return x
         return self.second(x)
 """,

@@ -29,9 +29,10 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import assigned_once
+from compilelint.static.questions import assigned_once, bound_to, last_name
 
 HAZARD = "frame-skip"
+BARS = frozenset({"tqdm", "trange", "tqdm.tqdm", "tqdm.trange", "tqdm.auto.tqdm"})
 PACKAGES = ("tqdm.", "rich.progress.", "alive_progress.", "progressbar.", "fastprogress.")
 WATCH = Watch(nodes=(ast.Call,))
 
@@ -51,10 +52,15 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 
 def is_of_bar(node: ast.Call, view: View) -> bool:
-    """Whether the call is a method of a bar that this function made."""
+    """Whether the call is a method of a bar that this function made, or that this file keeps."""
     owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    if owner is None or not last_name(owner):
+        return False
     made = assigned_once(view.function, owner.id) if isinstance(owner, ast.Name) else None
-    return isinstance(made, ast.Call) and view.callee(made).startswith(PACKAGES)
+    if isinstance(made, ast.Call):
+        return view.callee(made).startswith(PACKAGES)
+    makers = {ast.unparse(call.func) for call in bound_to(view.module, last_name(owner))}
+    return view.callee(node).startswith("?") and bool(makers) and makers <= BARS
 
 
 def leads_block(node: ast.Call, view: View) -> bool:

@@ -2,7 +2,8 @@
 
 ## What it does
 Finds `gc` calls, memory statistics (`torch.cuda.memory_allocated` and its kin), `torch.cuda.device_count`, thread
-counts, and `Tensor.is_pinned`/`storage_offset`/`storage` in code that Dynamo traces.
+counts, `torch.backends.mps.is_available` and other questions about the build, and
+`Tensor.is_pinned`/`storage_offset`/`storage` in code that Dynamo traces.
 
 ## Why it costs
 The answers are Python numbers about the process, and an operator that gives no tensor can't stand in a graph
@@ -35,6 +36,8 @@ QUERIES = frozenset(
     [f"torch.{kind}.{name}" for kind in ("cuda", "xpu", "mps", "accelerator") for name in MEMORY + DEVICE]
     + [f"torch.{name}" for name in ("get_num_threads", "set_num_threads", "get_num_interop_threads")]
     + [f"gc.{name}" for name in ("collect", "disable", "enable", "freeze", "isenabled", "get_objects", "get_referrers")]
+    + [f"torch.backends.{name}.is_available" for name in ("mps", "cudnn", "mkldnn")]
+    + ["torch.backends.mps.is_built", "torch.backends.cuda.is_built", "torch.cuda.is_bf16_supported"]
     + ["psutil.Process", "psutil.virtual_memory", "resource.getrusage", "tracemalloc.get_traced_memory"]
 )
 OF_TENSOR = frozenset({"is_pinned", "storage_offset", "share_memory_"})

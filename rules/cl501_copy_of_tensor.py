@@ -100,7 +100,9 @@ def holds_tensor(kind: Value, depth: int = 0) -> Certainty | None:
     if own or depth == MAX_DEPTH:
         return own
     found = {holds_tensor(part, depth + 1) for part in parts}
-    return "certain" if "certain" in found else "likely" if "likely" in found else None
+    # One kind stands for all objects of a class that are made alike, so that what an object holds is never certain.
+    sure = not any(isinstance(option, Instance) for option in options(kind))
+    return "certain" if "certain" in found and sure else "likely" if found & {"certain", "likely"} else None
 
 
 BAD = (

@@ -1,11 +1,13 @@
 """Dynamo does not look into nn.LSTM, nn.GRU and nn.RNN.
 
 ## What it does
-Finds uses of a recurrent module in code that Dynamo traces: calling it, but also reading one of its attributes.
+Finds uses of a recurrent module in code that Dynamo traces: calling it, but also reading one of its attributes, and
+the functions that pack and unpack sequences for it.
 
 ## Why it costs
 Dynamo refuses the object itself (GB0014), so even `self.lstm.num_layers` breaks, and what is left of the function
 after the break needs the module again and is refused as well: mostly the whole function runs eager.
+`pack_padded_sequence` and `pad_packed_sequence` are marked as not traced (GB0007).
 
 ## Write instead
 `torch._dynamo.config.allow_rnn = True` lets Dynamo trace it (the loop over time is then one operator call). Or
@@ -31,11 +33,20 @@ from compilelint.static.values import ExternalInstance, Instance, Value, options
 
 HAZARD = "graph-break"
 RECURRENT = ("LSTM", "GRU", "RNN", "RNNBase")
-WATCH = Watch(nodes=(ast.Name, ast.Attribute, ast.Subscript))
+PACKED = frozenset(
+    f"torch.nn.utils.rnn.{name}" for name in ("pack_padded_sequence", "pad_packed_sequence", "pack_sequence")
+)
+WATCH = Watch(nodes=(ast.Name, ast.Attribute, ast.Subscript, ast.Call))
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """One hit per statement that touches a recurrent module, at the first touch."""
+    """One hit per statement that touches a recurrent module, at the first touch, and per packed sequence."""
+    if isinstance(node, ast.Call) and view.callee(node) in PACKED:
+        yield Hit(
+            node,
+            f"`{view.text(node)}` packs sequences, which Dynamo does not trace: the graph splits here",
+            "keep the padded tensor and a mask, or pack and unpack outside the compiled code",
+        )
     if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) or not isinstance(node.ctx, ast.Load):
         return
     kinds = options(view.kind(node))

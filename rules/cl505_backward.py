@@ -1,8 +1,8 @@
 """Calling backward inside compiled code splits the graph.
 
 ## What it does
-Finds `loss.backward()`, `torch.autograd.backward(...)` and steps of optimizers and schedulers in code that Dynamo
-traces.
+Finds `loss.backward()`, `torch.autograd.backward(...)` and steps of optimizers and schedulers, and optimizers that
+are made, in code that Dynamo traces.
 
 ## Why it costs
 Dynamo traces forward code and leaves the backward graph to autograd: `Tensor.backward` breaks by default (GB0123,
@@ -29,10 +29,11 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.questions import bound_to, last_name
 
 HAZARD = "graph-break"
 OPTIMIZER_METHODS = frozenset({"step", "zero_grad", "add_param_group", "load_state_dict"})
-WATCH = Watch(nodes=(ast.Call,), names=OPTIMIZER_METHODS | {"backward"})
+WATCH = Watch(nodes=(ast.Call,))
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
@@ -48,12 +49,27 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             "set `torch._dynamo.config.trace_autograd_ops = True` (torch 2.11 on)",
             "likely" if callee.startswith("?") else "certain",
         )
-    elif callee.startswith("torch.optim.") and callee.rpartition(".")[2] in OPTIMIZER_METHODS:
+    elif (callee.startswith("torch.optim.") or is_optimizer(node.func, view)) and callee.rpartition(".")[
+        2
+    ] in OPTIMIZER_METHODS:
         yield Hit(
             node,
             f"`{view.text(node)}` is kept out of graphs by torch: the graph splits here",
             "call it outside the compiled function, or compile it by itself: `torch.compile(optimizer.step)`",
         )
+    elif callee.startswith("torch.optim.") and callee.count(".") == 2 and callee.rpartition(".")[2][:1].isupper():
+        yield Hit(
+            node,
+            f"`{view.text(node)}` makes an optimizer in compiled code, which Dynamo does not trace",
+            "make it once, outside the compiled function",
+        )
+
+
+def is_optimizer(method: ast.expr, view: View) -> bool:
+    """Whether the file binds the receiver of `method` to something out of torch.optim."""
+    name = last_name(method.value) if isinstance(method, ast.Attribute) else ""
+    makers = [ast.unparse(call.func) for call in bound_to(view.module, name)] if name else []
+    return bool(makers) and all(maker.startswith(("torch.optim.", "optim.")) for maker in makers)
 
 
 BAD = (

@@ -32,6 +32,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.questions import assigned_once
 
 HAZARD = "graph-break"
 FUNCTIONAL = ("jacobian", "hessian", "vjp", "jvp", "vhp", "hvp")
@@ -44,11 +45,19 @@ CONTEXTS = frozenset(
         "torch.autograd.graph.save_on_cpu",
     }
 )
-WATCH = Watch(nodes=(ast.Call,), names=frozenset(name.rpartition(".")[2] for name in CALLS | CONTEXTS))
+WATCH = Watch(nodes=(ast.Call, ast.Attribute))
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """One hit per call into autograd."""
+    """One hit per call into autograd, and per read of a recorded history."""
+    if isinstance(node, ast.Attribute) and node.attr == "grad_fn" and is_result_of_module(node.value, view):
+        yield Hit(
+            node,
+            f"`{view.text(node)}` is the recorded graph, which Dynamo can't represent: this function runs eager",
+            "ask for `requires_grad` instead",
+            "likely",
+            "frame-skip",
+        )
     if not isinstance(node, ast.Call):
         return
     callee = view.callee(node)
@@ -65,6 +74,13 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             "enter it around the compiled call; to save memory use `torch.utils.checkpoint`, which compiles",
             hazard="frame-skip",
         )
+
+
+def is_result_of_module(node: ast.expr, view: View) -> bool:
+    """Whether `node` came out of a layer of torch.nn, so that it has a history where that layer is trained."""
+    made = assigned_once(view.function, node.id) if isinstance(node, ast.Name) else node
+    callee = view.callee(made) if isinstance(made, ast.Call) else ""
+    return callee.startswith("torch.nn.") and callee.endswith(".__call__")
 
 
 BAD = (

@@ -32,7 +32,8 @@ from compilelint.static.questions import assigned_once, made_here
 from compilelint.static.values import tensor_certainty
 
 HAZARD = "graph-break"
-OF_TENSOR = frozenset({"resize_", "resize_as_"})
+OF_TENSOR = frozenset({"resize_", "resize_as_", "apply_", "map_"})
+"""Methods that nothing but a tensor has, so that an unknown receiver is taken for one."""
 STORAGES = ("untyped_storage", "storage", "_typed_storage")
 WATCH = Watch(nodes=(ast.Call, ast.Assign, ast.AugAssign))
 
@@ -73,8 +74,6 @@ def resizes(node: ast.Call, view: View) -> Confidence | None:
     owner, _, name = view.callee(node).rpartition(".")
     if name in OF_TENSOR and owner in ("torch.Tensor", "?") and not is_storage(node.func, view):
         return "likely" if owner == "?" else "certain"
-    if f"{owner}.{name}" in ("torch.Tensor.apply_", "torch.Tensor.map_"):
-        return "certain"
     if name == "set_":
         return "certain" if node.args and is_storage(node.args[0], view) else None
     return "certain" if name != "resize_" and is_storage(node.func, view) else None

@@ -29,10 +29,10 @@ from collections.abc import Iterator
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.questions import bound_to, last_name
-from compilelint.static.values import UNKNOWN, Function, options
+from compilelint.static.values import UNKNOWN, Function, Instance, options
 
 HAZARD = "graph-break"
-ASKED = frozenset({"torch._dynamo.graph_break", "torch._dynamo.skip_frame", "torch.compiler.skip_all_guards_unsafe"})
+ASKED = frozenset({"torch._dynamo.graph_break", "torch._dynamo.skip_frame", "torch.compiler.cudagraph_mark_step_begin"})
 SWITCHES = frozenset({"torch.compiler.disable", "torch._dynamo.disable", "torch.compiler.reset", "torch._dynamo.reset"})
 WATCH = Watch(nodes=(ast.Call,))
 
@@ -63,9 +63,21 @@ def is_disabled(function: ast.expr, view: View) -> Confidence | None:
     kinds = options(view.kind(function))
     if any(isinstance(kind, Function) and kind.disabled for kind in kinds):
         return "certain" if len(kinds) == 1 else "likely"
+    if kinds and all(isinstance(kind, Instance) and forward_is_disabled(kind) for kind in kinds):
+        return "certain"
     name = last_name(function)
     makers = {ast.unparse(call.func) for call in bound_to(view.module, name)} if name and kinds == (UNKNOWN,) else set()
     return "likely" if makers and makers <= SWITCHES else None
+
+
+def forward_is_disabled(kind: Instance) -> bool:
+    """Whether the method that calling an object runs stands under `torch.compiler.disable`."""
+    return any(
+        isinstance(member, ast.FunctionDef)
+        and member.name in ("forward", "__call__")
+        and any(ast.unparse(decorator).partition("(")[0] in SWITCHES for decorator in member.decorator_list)
+        for member in kind.ref.node.body
+    )
 
 
 BAD = (

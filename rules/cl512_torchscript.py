@@ -60,9 +60,16 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 def is_scripted(function: ast.expr, view: View) -> bool:
     """Whether this file binds the module that is called to something TorchScript made."""
     name = last_name(function)
-    makers = {ast.unparse(call.func) for call in bound_to(view.module, name)} & MAKERS if name else set()
+    made = [call for call in bound_to(view.module, name) if ast.unparse(call.func) in MAKERS] if name else []
     module = any(isinstance(kind, ExternalInstance) or is_module(kind) for kind in options(view.kind(function)))
-    return bool(makers) and (module or makers <= LOADERS)
+    return bool(made) and (module or all(map(gives_module, made)))
+
+
+def gives_module(call: ast.Call) -> bool:
+    """Whether it shows in `torch.jit.trace(Net(), x)` that the result is a module: what is traced is made there."""
+    built = call.args[0] if call.args else None
+    name = last_name(built.func) if isinstance(built, ast.Call) else ""
+    return ast.unparse(call.func) in LOADERS or name[:1].isupper()
 
 
 def is_module(kind: object) -> bool:

@@ -26,18 +26,18 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import comes_from_outside
-from compilelint.static.values import ExternalInstance, Sequence, Value, options
+from compilelint.static.questions import bound_to, comes_from_outside, last_name
+from compilelint.static.values import UNKNOWN, ExternalInstance, Sequence, Value, options
 
 HAZARD = "graph-break"
 CONSUMERS = frozenset(f"builtins.{name}" for name in ("next", "list", "tuple", "sum", "set", "zip", "enumerate", "map"))
-ENDLESS = frozenset({"itertools.cycle"})
+ENDLESS = frozenset({"itertools.cycle", "itertools.repeat"})
 WATCH = Watch(nodes=(ast.Name, ast.Attribute))
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per place where an iterator from outside is advanced."""
-    if not isinstance(node, (ast.Name, ast.Attribute)) or not all(map(is_iterator, options(view.kind(node)))):
+    if not isinstance(node, (ast.Name, ast.Attribute)) or not moves(node, view):
         return
     parent = next(iter(view.parents(node)), None)
     called = isinstance(parent, ast.Call) and node in parent.args and view.callee(parent) in CONSUMERS
@@ -48,6 +48,13 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             f"`{view.text(node)}` is an iterator from outside, which Dynamo can't advance: it splits the graph",
             "hand in a list or tuple, or make the iterator inside the compiled function",
         )
+
+
+def moves(node: ast.expr, view: View) -> bool:
+    """Whether `node` is an iterator: by its kind, or, where that is not known, by what the file binds to its name."""
+    kind = view.kind(node)
+    makers = {ast.unparse(call.func) for call in bound_to(view.module, last_name(node))} if kind == UNKNOWN else set()
+    return all(map(is_iterator, options(kind))) or (bool(makers) and makers <= ENDLESS)
 
 
 def is_iterator(kind: Value) -> bool:
