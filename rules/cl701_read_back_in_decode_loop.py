@@ -39,11 +39,12 @@ from collections.abc import Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.state import parameters
 from compilelint.static.turns import already_read, each_turn, is_move_to_host, is_python_value, on_device
 from compilelint.static.values import Sequence, Tensor, options, tensor_certainty, tensors_in
 
 HAZARD = "host-sync"
-WATCH = Watch(nodes=(ast.Call, ast.Subscript, ast.FormattedValue), tests=True, regions=frozenset({"decode-loop"}))
+WATCH = Watch(nodes=(ast.Call, ast.Subscript, ast.JoinedStr), tests=True, regions=frozenset({"decode-loop"}))
 BY_NAME = frozenset({"item", "tolist", "cpu"})
 BUILTINS = frozenset(f"builtins.{name}" for name in ("int", "float", "bool", "str", "print", "range", "max", "min"))
 
@@ -165,14 +166,25 @@ def _read(node: ast.expr, view: View) -> tuple[str, Confidence | None]:
     if isinstance(node, ast.Call) and view.callee(node) in BUILTINS:
         read = [argument for argument in node.args if on_device(view.kind(argument))]
         return "reads a tensor back", tensor_certainty(view.kind(read[0])) if read else None
-    if isinstance(node, ast.FormattedValue):
-        shown = view.kind(node.value)
-        return "is printed", tensor_certainty(shown) if on_device(shown) else None
+    if isinstance(node, ast.JoinedStr):
+        values = [view.kind(part.value) for part in node.values if isinstance(part, ast.FormattedValue)]
+        shown = [value for value in values if on_device(value)]
+        return "formats a tensor's value", tensor_certainty(shown[0]) if shown else None
     if isinstance(node, ast.Subscript):
         return _by_index(node, view)
-    if on_device(view.kind(node)) and _is_tested(node, view):
-        return "is a tensor, read back to choose a branch", tensor_certainty(view.kind(node))
-    return "", None
+    certainty = tensor_certainty(view.kind(node))
+    if not on_device(view.kind(node)) or not _is_tested(node, view):
+        return "", None
+    if certainty == "likely" and _compares_parameter(node, view):
+        return "", None
+    return "is a tensor, read back to choose a branch", certainty
+
+
+def _compares_parameter(node: ast.expr, view: View) -> bool:
+    """Whether only a parameter makes `node` look like a tensor: `len(tokens) < n`, where `n` may well be a number."""
+    parts = [node.left, *node.comparators] if isinstance(node, ast.Compare) else [node]
+    tensors = [part for part in parts if tensor_certainty(view.kind(part)) is not None]
+    return all(isinstance(part, ast.Name) and part.id in parameters(view.function) for part in tensors)
 
 
 def _reads(call: ast.Call, method: str) -> bool:

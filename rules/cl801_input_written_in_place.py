@@ -221,7 +221,12 @@ def _certainty(place: ast.expr, node: ast.AST, view: View) -> Confidence | None:
     kind = view.kind(place)
     if tensor_certainty(kind) is not None:
         return tensor_certainty(kind)
-    return "likely" if kind == UNKNOWN and isinstance(node, ast.Call) else None
+    if kind != UNKNOWN:
+        return None
+    # `x[:, 0] = v` is no list or dict; `x[0] = v` and `x += v` could be anything.
+    target = node.targets[0] if isinstance(node, ast.Assign) else None
+    is_grid = isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Tuple)
+    return "likely" if is_grid or isinstance(node, ast.Call) else None
 
 
 @lru_cache(maxsize=256)
