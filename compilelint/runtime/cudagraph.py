@@ -24,9 +24,8 @@ from compilelint.runtime.wire import Recorder
 _SOURCES = ("torch._inductor.scheduler", "torch._inductor.cudagraph_utils")
 _LEFT_OUT = re.compile(r"^\s*\S+: reason=(?P<reason>.+?), ir=(?P<ir>\w+)(?:, fx=(?P<op>[\w.]+))?")
 _SKIPPED = re.compile(
-    r"skipping cudagraphs due to (?P<reason>[^\n]*?)(?:\. Found from :\s*)?(?:\n|$)|CUDAGraph supports dynamic shapes by"
-)
-    r"skipping cudagraphs due to (?P<reason>[^\n]*?)(?:\. Found from :\s*)?(?:\n|$)|CUDAGraph supports dynamic shapes by"
+    r"skipping cudagraphs due to (?P<reason>[^\n]*?)(?:\. Found from :\s*)?(?:\n|$)"
+    r"|CUDAGraph supports dynamic shapes by"
 )
 _ROUNDS = 3  # warm-up, recording, replay
 
