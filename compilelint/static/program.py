@@ -54,27 +54,34 @@ def read_module(path: Path, name: str) -> ModuleIndex:
         raise ReadError(f"cannot be read: {error.strerror or error}") from error
 
 
+_EXPORTS = re.compile(rb"^__all__\s*(?::[^=\n]*)?=\s*[\[(]([^\])]*)[\])]", re.MULTILINE)
 _TOP_LEVEL = re.compile(
-    rb"^(?:class|def|async def)\s+(\w+)|^(\w+)\s*[:=]|^[^\S\n]*(?:from|import)\s[^\n]*", re.MULTILINE
+    rb"^(?:class|def|async def)\s+(\w+)"  # a definition
+    rb"|^(\w+)\s*[:=]"  # an assignment
+    rb"|^[^\S\n]*(?:from\s+\S+\s+)?import\s+(\([^)]*\)|[^\n(]*)",  # an import, in parentheses over several lines
+    re.MULTILINE,
 )
 _WORD = re.compile(rb"\w+")
 
 
 def _top_level_names(path: Path) -> frozenset[str] | None:
-    """Names a file may bind at module level, by its text; None where parentheses after an import hide some."""
+    """Names that `from file import *` may bind, by the file's text; None where only parsing it can tell."""
     try:
         text = path.read_bytes()
     except OSError:
         return frozenset()
+    exports = _EXPORTS.findall(text)
     names: set[bytes] = set()
-    for match in _TOP_LEVEL.finditer(text):
-        defined = match[1] or match[2]
-        if defined:
-            names.add(defined)
-        elif match[0].rstrip().endswith((b"(", b"\\", b"*")):
-            return None
-        else:
-            names.update(_WORD.findall(match[0]))
+    if len(exports) == 1 and text.count(b"__all__") == 1:
+        names.update(_WORD.findall(exports[0]))
+    else:
+        for match in _TOP_LEVEL.finditer(text):
+            if match[3] is None:
+                names.add(match[1] or match[2])
+            elif b"*" in match[3] or b"\\" in match[3]:
+                return None
+            else:
+                names.update(_WORD.findall(match[3]))
     return frozenset(name.decode(errors="replace") for name in names)
 
 

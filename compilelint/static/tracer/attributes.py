@@ -164,7 +164,7 @@ def decorator_names(ref: FunctionRef) -> frozenset[str]:
 
 
 def _class_attribute(member: ClassAttribute, frame: Frame) -> Value:
-    declared = UNKNOWN
+    declared: Value = UNKNOWN
     module = frame.tracer.program.module(member.owner.module)
     if module is not None and member.annotation is not None:
         declared = value_of_annotation(member.annotation, module, frame.tracer)

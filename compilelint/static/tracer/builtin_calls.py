@@ -81,7 +81,7 @@ def _number(kind: str) -> Callable[..., Value]:
                 origins.append(value.origin)
         if args and isinstance(args[0], Const) and kind in ("int", "float", "bool"):
             try:
-                return Const({"int": int, "float": float, "bool": bool}[kind](args[0].value))  # type: ignore[call-overload]
+                return Const({"int": int, "float": float, "bool": bool}[kind](args[0].value))
             except (TypeError, ValueError, OverflowError):
                 return Scalar(kind)  # type: ignore[arg-type]
         origin = next((o for o in ("tensor", "shape", "argument") if o in origins), "python")

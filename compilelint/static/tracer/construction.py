@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, assigned_in, class_members
 from compilelint.static.tracer.annotations import value_of_annotation
-from compilelint.static.tracer.frame import Frame, key_of
+from compilelint.static.tracer.frame import Frame, Mode, key_of
 from compilelint.static.values import (
     UNKNOWN,
     Function,
@@ -77,7 +77,7 @@ class Constructions:
         member = tracer.program.method(instance.ref, "__init__")
         if isinstance(member, FunctionRef):
             # A module's __init__ never runs compiled; a plain object made inside a region is traced by Dynamo.
-            mode = "construct" if instance.is_module or caller.mode != "compiled" else "compiled"
+            mode: Mode = "construct" if instance.is_module or caller.mode != "compiled" else "compiled"
             if caller.depth < 24:
                 tracer.run(Function(member, instance), args, keywords, mode, node, caller)
             return

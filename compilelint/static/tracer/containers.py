@@ -102,7 +102,9 @@ def _mapping_method(
         return Sequence("iterator", None, Sequence("tuple", (keys, element_of(receiver))))
     if name == "update":
         other = args[0] if args and isinstance(args[0], Mapping) else Mapping()
-        entries = {**dict(receiver.entries), **dict(other.entries), **keywords}
+        entries: dict[object, Value] = dict(receiver.entries)
+        entries.update(other.entries)
+        entries.update(keywords.items())
         _rebind(node, Mapping(tuple(entries.items()), join(receiver.element, other.element)), frame)
         return NONE
     return receiver if name == "copy" else UNKNOWN

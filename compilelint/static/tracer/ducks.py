@@ -36,7 +36,9 @@ def class_by_use(parameter: str, scope: Scope, module: ModuleIndex, tracer: Trac
 
 def _is_common(name: str, tracer: Tracer) -> bool:
     """Whether tensors, lists, dicts or strings have an attribute of that name too."""
-    return tracer.table.fact(f"torch.Tensor.{name}") is not None or any(hasattr(t, name) for t in (list, dict, str, set))
+    return tracer.table.fact(f"torch.Tensor.{name}") is not None or any(
+        hasattr(t, name) for t in (list, dict, str, set)
+    )
 
 
 def _named_like(ref: ClassRef, parameter: str) -> bool:

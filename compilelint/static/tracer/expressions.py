@@ -18,6 +18,7 @@ from compilelint.static.values import (
     Mapping,
     Scalar,
     Sequence,
+    Tensor,
     Value,
     element_of,
     join_all,
@@ -78,6 +79,8 @@ def _boolean(node: ast.BoolOp, frame: Frame) -> Value:
             results.append(evaluate(operand, frame))
             break
         truth = test(operand, frame)
+        if not wants and isinstance(node.values[-1], (ast.Dict, ast.List)):
+            _not_a_tensor(operand, frame)
         value = frame.kind(operand)
         if truth is None or truth is not wants:
             kept = [option for option in options(value) if not (not wants and option == NONE)]
@@ -87,6 +90,14 @@ def _boolean(node: ast.BoolOp, frame: Frame) -> Value:
         frame.env = narrowed(operand, frame, wants)
     frame.env = env
     return join_all(results)
+
+
+def _not_a_tensor(operand: ast.expr, frame: Frame) -> None:
+    """`cache or {}` says that `cache` is a dict where it is anything, whatever its annotation says."""
+    value = frame.kind(operand)
+    kept = [option for option in options(value) if not (isinstance(option, Tensor) and not option.sure)]
+    if len(kept) < len(options(value)):
+        frame.kinds[operand] = frame.tests[operand] = join_all([*kept, UNKNOWN])
 
 
 def _conditional(node: ast.IfExp, frame: Frame) -> Value:

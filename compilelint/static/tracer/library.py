@@ -40,7 +40,7 @@ _DTYPES: dict[str, Element] = {
     "bool": "bool",
     **dict.fromkeys(("long", "int", "short", "uint8", "int8", "int16", "int32", "int64"), "int"),
     **dict.fromkeys(("float", "half", "double", "float16", "float32", "float64", "bfloat16"), "float"),
-}  # type: ignore[dict-item]
+}
 _SAME_ELEMENT = frozenset(
     (
         "clone contiguous detach view reshape flatten unflatten squeeze unsqueeze transpose permute expand "

@@ -138,8 +138,13 @@ def _narrow_comparison(node: ast.Compare, frame: Frame, truth: bool, env: Env) -
     ):
         _narrow_none(left, frame, isinstance(op, (ast.Is, ast.Eq)) is truth, env)
     elif isinstance(op, (ast.Eq, ast.Is)) and truth and isinstance(right, ast.Constant):
-        if isinstance(_known(left, frame, env), (Scalar, Unknown)) and isinstance(right.value, (str, bool)):
-            _set(left, Const(right.value), env)
+        _narrow_constant(left, right.value, frame, env)
+
+
+def _narrow_constant(node: ast.expr, value: object, frame: Frame, env: Env) -> None:
+    """On the side where `node` equals a text or flag, it is that constant."""
+    if isinstance(value, (str, bool)) and isinstance(_known(node, frame, env), (Scalar, Unknown)):
+        _set(node, Const(value), env)
 
 
 def _narrow_none(node: ast.expr, frame: Frame, is_none: bool, env: Env) -> None:

@@ -27,11 +27,11 @@ from compilelint.static.values import (
 )
 
 _FOLD: dict[type[ast.operator], Callable[[object, object], object]] = {
-    ast.Add: operator.add,  # type: ignore[dict-item]
-    ast.Sub: operator.sub,  # type: ignore[dict-item]
-    ast.Mult: operator.mul,  # type: ignore[dict-item]
-    ast.FloorDiv: operator.floordiv,  # type: ignore[dict-item]
-    ast.Mod: operator.mod,  # type: ignore[dict-item]
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
 }
 _COMPARE: dict[type[ast.cmpop], Callable[[object, object], object]] = {
     ast.Eq: operator.eq,
@@ -184,7 +184,7 @@ def _compare(left: Value, op: ast.cmpop, right: Value) -> Value:
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         return UNKNOWN
     origins = [v.origin for v in (left, right) if isinstance(v, Scalar)]
-    return Scalar("bool", next((o for o in ("tensor", "shape", "argument") if o in origins), "python"))  # type: ignore[arg-type]
+    return Scalar("bool", next((o for o in ("tensor", "shape", "argument") if o in origins), "python"))
 
 
 def _identity(left: Value, positive: bool, right: Value) -> Value:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, Outside, function_ref
 from compilelint.static.index import ModuleIndex, Scope
 from compilelint.static.program import Definition, Program
-from compilelint.static.tracer import annotations, attributes, binding, calls, construction, expressions, statements
+from compilelint.static.tracer import attributes, binding, calls, construction, expressions, statements
+from compilelint.static.tracer.annotations import value_of_annotation
 from compilelint.static.tracer.frame import Frame, Mode, key_of
 from compilelint.static.values import (
     NONE,
@@ -92,7 +93,7 @@ class Tracer:
 
     def annotation(self, node: ast.expr, module: ModuleIndex) -> Value:
         """The kind an annotation names."""
-        return annotations.value_of_annotation(node, module, self)
+        return value_of_annotation(node, module, self)
 
     def display(self, module: ModuleIndex) -> str:
         """A module's path as findings show it: relative to the working directory where it lies inside."""
@@ -176,11 +177,7 @@ class Tracer:
 
     def alias_value(self, node: ast.expr, home: ModuleIndex) -> Value:
         """A module-level assignment read as an annotation (`OptTensor = Optional[Tensor]`)."""
-        return (
-            annotations.value_of_annotation(node, home, self)
-            if isinstance(node, (ast.Subscript, ast.BinOp))
-            else UNKNOWN
-        )
+        return value_of_annotation(node, home, self) if isinstance(node, (ast.Subscript, ast.BinOp)) else UNKNOWN
 
     # Functions
 
