@@ -22,7 +22,8 @@ tensor.
 
 ## Limits
 Tests on shapes, dtypes, devices, `is None`, `isinstance` and Python values compile and are not reported. `==` with
-None or a string compiles too. A branch on `.item()` is reported at the read-back. Measured on torch 2.13.
+None or a string compiles too. A branch that one element type alone reaches (`x.dtype == torch.float16 and ...`) is
+only `possible`. A branch on `.item()` is reported at the read-back. Measured on torch 2.13.
 
 ## References
 torch.compile programming model: "Common Graph Breaks", "Dealing with Data-Dependent Errors". GB0170.
@@ -34,7 +35,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.tensors import decided, drawn_at_random, site_of
+from compilelint.static.tensors import decided, drawn_at_random, gated_by_dtype, site_of
 
 HAZARD = "graph-break"
 WATCH = Watch(tests=True)
@@ -53,7 +54,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             node,
             f"`{view.text(node)}` is a tensor's value: Dynamo splits the graph to choose a branch",
             remedy(node, site, view),
-            confidence,
+            "possible" if gated_by_dtype(node, view) else confidence,
         )
 
 

@@ -32,7 +32,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.tensors import data, written_constant
+from compilelint.static.tensors import data, scalar_tensor, written_constant
 
 HAZARD = "graph-break"
 EVERY: tuple[tuple[int, str], ...] = tuple((position, "size") for position in range(6))
@@ -79,13 +79,15 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     for position, keyword in COUNTS[name]:
         argument = view.argument(node, position + shift, keyword)
         for part in numbers_in(argument):
-            confidence = data(view.kind(part))
-            if confidence is not None and not written_constant(part, view):
+            value = view.kind(part)
+            # A guess is not enough here: most numbers of unknown origin in such places are ints.
+            certain = scalar_tensor(value) or (data(value) if data(value) == "certain" else None)
+            if certain is not None and not written_constant(part, view):
                 yield Hit(
                     node,
                     f"`{name}` needs a Python number: the tensor `{view.text(part)}` is read back and splits the graph",
                     "use a bound known to Python and a mask, or pass the number into the region as an int",
-                    confidence,
+                    certain,
                 )
                 return
 

@@ -68,11 +68,37 @@ def scalar_tensor(value: Value) -> Confidence | None:
 
 
 def written_constant(node: ast.expr, view: View) -> bool:
-    """`torch.tensor(3)`, here or in the one assignment of the variable `node`: Dynamo keeps its value."""
+    """A tensor made of Python numbers alone, `torch.tensor(3)` or `torch.div(n, 2) - 1`: Dynamo keeps its value.
+
+    Also through variables that are assigned once.
+    """
     made = assigned_once(view.function, node.id) if isinstance(node, ast.Name) else node
-    if not isinstance(made, ast.Call) or view.callee(made) != "torch.tensor" or not made.args:
+    if isinstance(made, ast.BinOp):
+        return all(written_constant(side, view) or is_number(side, view) for side in (made.left, made.right))
+    if not isinstance(made, ast.Call) or not view.callee(made).startswith("torch.") or not made.args:
         return False
-    return isinstance(view.kind(made.args[0]), Const)
+    return not isinstance(view.kind(made.args[0]), Tensor) and all(is_number(part, view) for part in made.args)
+
+
+def is_number(node: ast.expr, view: View) -> bool:
+    """A Python number that Dynamo knows while tracing: a constant, a size, an argument."""
+    value = view.kind(node)
+    return isinstance(value, Const) or (isinstance(value, Scalar) and value.origin != "tensor")
+
+
+def gated_by_dtype(node: ast.expr, view: View) -> bool:
+    """Whether `node` is only reached for some element types: `x.dtype == torch.float16 and not x.isfinite().all()`."""
+    child: ast.AST = node
+    for parent in view.parents(node):
+        gates: list[ast.expr] = []
+        if isinstance(parent, ast.BoolOp) and isinstance(parent.op, ast.And):
+            gates = [value for value in parent.values if value is not child]
+        elif isinstance(parent, ast.If) and child in parent.body:
+            gates = [parent.test]
+        if any(isinstance(part, ast.Attribute) and part.attr == "dtype" for gate in gates for part in ast.walk(gate)):
+            return True
+        child = parent
+    return False
 
 
 def tensors_within(value: Value) -> Confidence | None:
