@@ -26,16 +26,24 @@ class Root:
     why: str
 
 
+COMPILED_STEPS = ("training_step", "validation_step", "test_step", "predict_step")
+"""What Lightning compiles of a LightningModule besides its forward (Lightning documentation, "Speed up models by compiling
+them")."""
+
+
 def module_roots(program: Program, module: ModuleIndex) -> Iterator[Root]:
-    """`forward` of every torch.nn.Module class of a file, own or inherited from the project."""
+    """`forward`, and Lightning's steps, of every torch.nn.Module class of a file, own or inherited from the project."""
     for ref in classes(module):
         if not program.is_module(ref):
             continue
         forward = program.method(ref, "forward")
         if isinstance(forward, FunctionRef) and (forward.owner == ref or len(class_members(ref)) > 1):
-            yield Root(
-                forward, ref, f"`{ref.qualname}` is a torch.nn.Module: its forward is what torch.compile compiles"
-            )
+            why = f"`{ref.qualname}` is a torch.nn.Module: its forward is what torch.compile compiles"
+            yield Root(forward, ref, why)
+        for name in COMPILED_STEPS:
+            step = class_members(ref).get(name)
+            if isinstance(step, FunctionRef):
+                yield Root(step, ref, f"`{ref.qualname}.{name}` is a step that Lightning compiles with the module")
 
 
 def classes(module: ModuleIndex) -> Iterator[ClassRef]:

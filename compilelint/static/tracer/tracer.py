@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -173,7 +174,8 @@ class Tracer:
     def module_frame(self, module: ModuleIndex, mode: Mode = "construct") -> Frame:
         """A frame in which a module-level expression can be evaluated."""
         scope = ast.Lambda(args=_NO_ARGUMENTS, body=ast.Constant(None), lineno=1, col_offset=0)
-        return Frame(self, function_ref(module.name, "", scope), module, {}, mode)
+        ref = replace(function_ref(module.name, "", scope), qualname="<module>")
+        return Frame(self, ref, module, {}, mode)
 
     def alias_value(self, node: ast.expr, home: ModuleIndex) -> Value:
         """A module-level assignment read as an annotation (`OptTensor = Optional[Tensor]`)."""
