@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from types import ModuleType
 
 import compilelint.rules
 from compilelint.model import RuleCard
-from compilelint.rule import Rule
+from compilelint.rule import Example, Rule
 
 FILE_NAME = re.compile(r"^cl(?P<number>\d{3})_(?P<slug>[a-z0-9_]+)$")
 
@@ -51,7 +52,7 @@ def rule_from(module: ModuleType) -> Rule:
         name=name["slug"].replace("_", "-"),
         hazard=module.HAZARD,
         summary=summary.strip(),
-        help=body.strip(),
+        help=f"{body.strip()}\n\n{_examples(module.BAD, module.GOOD)}",
     )
     return Rule(
         card,
@@ -62,3 +63,32 @@ def rule_from(module: ModuleType) -> Rule:
         getattr(module, "fix", None),
         getattr(module, "FALLBACK", False),
     )
+
+
+def _examples(bad: Sequence[Example], good: Sequence[Example]) -> str:
+    """The first example of each sort, as Markdown; marked lines keep a comment where the finding is."""
+    parts = ["## Example\n"]
+    if bad:
+        parts.append(f"Reported ({_outcome(bad[0])}):\n\n```python\n{_marked(bad[0].code)}\n```\n")
+    if good:
+        parts.append(f"Not reported ({_outcome(good[0])}):\n\n```python\n{good[0].code.strip()}\n```\n")
+    return "\n".join(parts).strip()
+
+
+def _marked(code: str) -> str:
+    return re.sub(r"  # ~$", "  # <- here", code.strip(), flags=re.MULTILINE)
+
+
+def _outcome(example: Example) -> str:
+    """What the test suite saw torch do with an example, in words."""
+    if example.default == "unmeasured":
+        return "judged from documentation and GPU runs"
+    words = {
+        "break": "a graph break",
+        "skip": "no graph at all",
+        "recompile": "a recompile per change",
+        "clean": "clean",
+        "stale": "another result than eager",
+    }
+    other = "raises" if example.fullgraph in ("break", "skip") else words.get(example.fullgraph, "not measured")
+    return f"measured: {words[example.default]}; with `fullgraph=True`: {other}"

@@ -41,10 +41,13 @@ def _object(card: RuleCard) -> dict[str, str]:
     return {"code": card.code, "name": card.name, "hazard": card.hazard, "summary": card.summary, "help": card.help}
 
 
+def page(card: RuleCard) -> str:
+    """A rule's whole page, as Markdown."""
+    return f"# {card.name} ({card.code})\n\n{card.summary}\n\nHazard: `{card.hazard}`\n\n{card.help}\n"
+
+
 def _print_documentation(cards: list[RuleCard]) -> None:
-    pages = [
-        f"# {card.name} ({card.code})\n\n{card.summary}\n\nHazard: `{card.hazard}`\n\n{card.help}\n" for card in cards
-    ]
+    pages = [page(card) for card in cards]
     if not sys.stdout.isatty() or not wants_colour("auto"):
         write_stdout("\n".join(pages))
         return
@@ -52,5 +55,5 @@ def _print_documentation(cards: list[RuleCard]) -> None:
     from rich.markdown import Markdown
 
     console = Console()
-    for page in pages:
-        console.print(Markdown(page))
+    for text in pages:
+        console.print(Markdown(text))
