@@ -172,13 +172,14 @@ class DynamoWatch:
         )
 
     def _definition(self, code: CodeType) -> Step:
-        """Where a frame's function is defined, or, if it is torch's own (`torch.compile(nn.LSTM())`), called."""
-        path = absolute(code.co_filename)
+        """Where a frame begins: its `def`, the line it resumes at, or, for one of torch's own frames, its caller."""
+        path, name = absolute(code.co_filename), plain_name(code.co_name)
         if not user_owned(path):
             caller = _calling_user_frame()
             if caller is not None:
                 return caller
-        return Step(path, definition_line(path, code.co_firstlineno), plain_name(code.co_name))
+        resumed = name != code.co_name
+        return Step(path, code.co_firstlineno if resumed else definition_line(path, code.co_firstlineno), name)
 
     # -- lines that Dynamo traced -------------------------------------------------------------------------------
 

@@ -31,6 +31,18 @@ def breaking() -> Target:
     return Target(step, calls=[(torch.ones(3),), {"x": torch.ones(3)}, Call(torch.ones(3), scale=1.0)])
 
 
+def retyped() -> Target:
+    @torch.no_grad()
+    def step(x: torch.Tensor) -> torch.Tensor:  # retyped
+        x = x + 1
+        print("resumed")  # resumed
+        return x * 2
+
+    def other() -> None: ...
+
+    return Target(step, calls=[(torch.ones(3),), (torch.ones(3, dtype=torch.int32),)])
+
+
 class Counting(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()

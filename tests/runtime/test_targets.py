@@ -75,6 +75,14 @@ def test_recompiles_name_the_guard_and_its_line_until_the_limit() -> None:
     assert outcome.fullgraph is not None and outcome.fullgraph.gb == "GB0039"
 
 
+def test_a_guard_on_an_input_is_at_the_definition_or_where_the_frame_resumes() -> None:
+    outcome = run("programs:retyped")
+    mine = [item for item in outcome.evidence if item.path == str(PROGRAMS)]
+    recompiles = {item.line: item.guard or "" for item in mine if item.channel == "recompile"}
+    assert set(recompiles) == {line_of("retyped"), line_of("resumed")}
+    assert all("dtype mismatch" in guard for guard in recompiles.values())
+
+
 def test_a_program_that_compiles_itself_is_observed_in_default_mode() -> None:
     outcome = run("programs:engine")
     (found,) = at(outcome, "inside")
