@@ -38,8 +38,6 @@ def retyped() -> Target:
         print("resumed")  # resumed
         return x * 2
 
-    def other() -> None: ...
-
     return Target(step, calls=[(torch.ones(3),), (torch.ones(3, dtype=torch.int32),)])
 
 
