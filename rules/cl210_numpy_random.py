@@ -1,8 +1,8 @@
 """A random number from numpy splits the graph.
 
 ## What it does
-Reports the scalar draws of `numpy.random` (`rand()`, `uniform(a, b)`, `normal()`, `randint(n)`, `choice(n)`) and its
-functions that Dynamo has no version of (`permutation`, `beta`, `default_rng`).
+Reports the scalar draws of `numpy.random` (`rand()`, `uniform(a, b)`, `normal()`, `randint(n)`), `choice` of any
+size, and its functions that Dynamo has no version of (`permutation`, `beta`, `default_rng`).
 
 ## Why it costs
 Dynamo traces numpy as tensors, so a drawn number is data of the graph; as a Python number it must be read back at
@@ -35,7 +35,6 @@ SIZE_POSITION = {
     "uniform": 2,
     "normal": 2,
     "randint": 2,
-    "choice": 1,
     "random": 0,
     "random_sample": 0,
     "rand": 0,
@@ -60,6 +59,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     if name in NO_COUNTERPART:
         why = "is not a function Dynamo can trace"
+    elif name == "choice":
+        why = "reads its population back, whatever the size"
     elif name in SIZE_POSITION and view.argument(node, SIZE_POSITION[name], "size") is None:
         why = "makes a Python number of graph data"
     else:
@@ -104,7 +105,8 @@ import torch
 def shuffle(x):
     x = x * 2
     order = numpy.random.permutation(4)  # ~
-    return x[:, torch.from_numpy(order)]
+    kept = numpy.random.choice(4, 2, replace=False)  # ~
+    return x[:, torch.from_numpy(order)][:, torch.from_numpy(kept)]
 """,
         run="(shuffle, [(torch.ones(2, 4),)])",
         default="break",
