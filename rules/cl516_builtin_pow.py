@@ -8,7 +8,7 @@ Dynamo knows the builtin `pow` for numbers only (GB0059). It ends the graph, Pyt
 another graph starts behind it, for the same operation that `a ** b` records without a break.
 
 ## Write instead
-`a ** b` or `torch.pow(a, b)`.
+The operator `a ** b`, or `torch.pow(a, b)`: both give the same result as the builtin and stay in the graph.
 
 ## Limits
 `pow` of numbers and sizes compiles, as do `abs`, `max`, `min` and `sum` of tensors. Measured on torch 2.13.

@@ -1,4 +1,4 @@
-"""object.__getattribute__ called by name is not traced.
+"""Taking `object.__getattribute__` by name splits the graph.
 
 ## What it does
 Finds `object.__getattribute__(self, name)` in code that Dynamo traces, typically in a `__getattr__` of a
