@@ -14,7 +14,7 @@ Make the call before or after the compiled code, or once in `__init__`. What bel
 operator with `torch.library.custom_op`.
 
 ## Limits
-A name that the table lacks is not reported.
+A name that the table lacks is not reported. Breaks over the values of a tensor are left to the rules about those.
 
 ## References
 torch.compile documentation: "Common Graph Breaks". The GB id in a message is explained in torch's graph-break
@@ -30,8 +30,18 @@ from compilelint.rule import Example, Hit, View, Watch
 
 HAZARD = "graph-break"
 FALLBACK = True
+OF_DATA = frozenset({"GB0033", "GB0036", "GB0109", "GB0124", "GB0170", "GB0178", "GB0246"})
+"""Breaks over a tensor's values. Rules of their own know when these do not happen, and are silent on purpose then."""
+CONVERSIONS = frozenset(
+    f"builtins.{name}" for name in ("str", "repr", "format", "int", "float", "bool", "range", "sorted")
+)
 WATCH = Watch(nodes=(ast.Call,))
 FALLBACK = True
+OF_DATA = frozenset({"GB0033", "GB0036", "GB0109", "GB0124", "GB0170", "GB0178", "GB0246"})
+"""Breaks over a tensor's values. Rules of their own know when these do not happen, and are silent on purpose then."""
+CONVERSIONS = frozenset(
+    f"builtins.{name}" for name in ("str", "repr", "format", "int", "float", "bool", "range", "sorted")
+)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
@@ -39,7 +49,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not isinstance(node, ast.Call):
         return
     found = view.breaks(node)
-    if found is not None:
+    if found is not None and found not in OF_DATA and view.callee(node) not in CONVERSIONS:
         yield Hit(
             node,
             f"Dynamo does not trace `{view.callee(node)}` ({found}): the graph splits at `{view.text(node)}`",
