@@ -29,7 +29,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import assigned_once, bound_to, last_name
+from compilelint.static.questions import assigned_once, last_name, makers_of
 
 HAZARD = "frame-skip"
 BARS = frozenset({"tqdm", "trange", "tqdm.tqdm", "tqdm.trange", "tqdm.auto.tqdm"})
@@ -59,7 +59,7 @@ def is_of_bar(node: ast.Call, view: View) -> bool:
     made = assigned_once(view.function, owner.id) if isinstance(owner, ast.Name) else None
     if isinstance(made, ast.Call):
         return view.callee(made).startswith(PACKAGES)
-    makers = {ast.unparse(call.func) for call in bound_to(view.module, last_name(owner))}
+    makers = makers_of(view.module, last_name(owner))
     return view.callee(node).startswith("?") and bool(makers) and makers <= BARS
 
 

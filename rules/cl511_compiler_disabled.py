@@ -28,7 +28,7 @@ from collections.abc import Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import bound_to, last_name
+from compilelint.static.questions import last_name, makers_of
 from compilelint.static.values import UNKNOWN, Function, Instance, options
 
 HAZARD = "graph-break"
@@ -66,7 +66,7 @@ def is_disabled(function: ast.expr, view: View) -> Confidence | None:
     if kinds and all(isinstance(kind, Instance) and forward_is_disabled(kind) for kind in kinds):
         return "certain"
     name = last_name(function)
-    makers = {ast.unparse(call.func) for call in bound_to(view.module, name)} if name and kinds == (UNKNOWN,) else set()
+    makers = makers_of(view.module, name) if name and kinds == (UNKNOWN,) else frozenset()
     return "likely" if makers and makers <= SWITCHES else None
 
 

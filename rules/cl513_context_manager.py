@@ -30,7 +30,7 @@ from collections.abc import Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import bound_to, comes_from_outside, last_name
+from compilelint.static.questions import comes_from_outside, last_name, makers_of
 from compilelint.static.values import ExternalInstance, Instance, options
 
 HAZARD = "frame-skip"
@@ -85,7 +85,7 @@ def refused(manager: ast.expr, view: View) -> Confidence | None:
         isinstance(kind, Instance) or (isinstance(kind, ExternalInstance) and kind.name in NOT_STORED) for kind in kinds
     ):
         return "certain" if len(kinds) == 1 else "likely"
-    made = {ast.unparse(call.func) for call in bound_to(view.module, last_name(manager))}
+    made = makers_of(view.module, last_name(manager))
     return "likely" if made and made <= NOT_STORED else None
 
 

@@ -26,7 +26,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import bound_to, comes_from_outside, last_name
+from compilelint.static.questions import comes_from_outside, last_name, makers_of
 from compilelint.static.values import UNKNOWN, ExternalInstance, Sequence, Value, options
 
 HAZARD = "graph-break"
@@ -53,7 +53,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 def moves(node: ast.expr, view: View) -> bool:
     """Whether `node` is an iterator: by its kind, or, where that is not known, by what the file binds to its name."""
     kind = view.kind(node)
-    makers = {ast.unparse(call.func) for call in bound_to(view.module, last_name(node))} if kind == UNKNOWN else set()
+    makers = makers_of(view.module, last_name(node)) if kind == UNKNOWN else frozenset()
     return all(map(is_iterator, options(kind))) or (bool(makers) and makers <= ENDLESS)
 
 

@@ -48,6 +48,8 @@ class Flagger:
         self._found: dict[Key, Finding] = {}
         self.loops: dict[ast.AST, list[ast.For | ast.While]] = {}
         self._held: list[Frame] | None = None
+        # Most ways of calling a function differ in nothing a rule can see; each distinct one is looked at once.
+        self._seen: dict[Scope, set[object]] = {}
         self._most: Confidence = "certain"
 
     def hold(self) -> None:
@@ -78,6 +80,10 @@ class Flagger:
             regions.append("decode-loop")
         for region in regions:
             view = FrameView(frame, region, scope, self._nodes_of(scope))
+            signature = (self._most, view.signature())
+            if signature in self._seen.setdefault(scope, set()):
+                continue
+            self._seen[scope].add(signature)
             for rule, node in self._asked(view, region):
                 for hit in rule.check(node, view):
                     self._keep(rule, hit, view)

@@ -58,6 +58,12 @@ def bound_to(module: ast.Module, name: str) -> tuple[ast.Call, ...]:
     return _bindings(module).get(name, ())
 
 
+@lru_cache(maxsize=20_000)
+def makers_of(module: ast.Module, name: str) -> frozenset[str]:
+    """What the file calls to make what it binds to `name`, as written: `{"tqdm", "torch.jit.load"}`."""
+    return frozenset(ast.unparse(call.func) for call in bound_to(module, name))
+
+
 @lru_cache(maxsize=256)
 def _bindings(module: ast.Module) -> dict[str, tuple[ast.Call, ...]]:
     """By name, the calls that a file binds; found once per file, since rules ask at every call."""

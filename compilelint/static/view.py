@@ -10,7 +10,7 @@ from compilelint.rule import RegionKind
 from compilelint.static.link import PUBLIC_FUNCTION
 from compilelint.static.shapes import probe_of
 from compilelint.static.tracer.frame import Frame
-from compilelint.static.values import UNKNOWN, Method, Value, options
+from compilelint.static.values import UNKNOWN, Function, Instance, Method, Value, options
 
 MAX_TEXT = 60
 """Source quoted in a message is cut to this many characters."""
@@ -38,6 +38,9 @@ class ScopeNodes:
             for child in children:
                 self.parent[child] = node
             pending.extend(reversed(children))
+        self.expressions = tuple(
+            node for nodes in self.by_type.values() for node in nodes if isinstance(node, ast.expr)
+        )
 
 
 class FrameView:
@@ -78,6 +81,11 @@ class FrameView:
     def assumed(self) -> bool:
         """See View."""
         return self._outermost().why == PUBLIC_FUNCTION
+
+    def signature(self) -> object:
+        """What two frames have in common when no rule can tell them apart."""
+        kinds = tuple(_coarse(self.frame.kinds.get(node)) for node in self.nodes.expressions)
+        return (self.region, self.entry, self.assumed, tuple(self.options.items()), kinds)
 
     def _outermost(self) -> Frame:
         """The frame with which the compiled region starts."""
@@ -151,6 +159,13 @@ class FrameView:
         if isinstance(node, ast.stmt):
             return node
         return next((parent for parent in self.parents(node) if isinstance(parent, ast.stmt)), None)
+
+
+def _coarse(value: Value | None) -> object:
+    """A value without which of several like objects it is."""
+    if isinstance(value, (Instance, Function)):
+        return value.ref
+    return value
 
 
 def _located(node: ast.AST) -> bool:

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from compilelint.static.definitions import ClassRef, assigned_names, class_members
-from compilelint.static.index import ModuleIndex, Scope
+from compilelint.static.index import Import, ModuleIndex, Scope
 from compilelint.static.values import UNKNOWN, Value
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def class_by_use(parameter: str, scope: Scope, module: ModuleIndex, tracer: Trac
     names = _attributes_of(scope).get(parameter)
     if not names:
         return UNKNOWN
-    fitting = [ref for ref in _classes_in_sight(module, tracer) if names <= _members(ref, tracer)]
+    fitting = [ref for ref, members in tracer.classes_in_sight(module) if names <= members]
     alike = [ref for ref in fitting if _named_like(ref, parameter)]
     if len(alike) == 1:
         return tracer.instance_of(alike[0])
@@ -57,14 +57,14 @@ def _attributes_of(scope: Scope) -> dict[str, frozenset[str]]:
     return known[1]
 
 
-def _classes_in_sight(module: ModuleIndex, tracer: Tracer) -> list[ClassRef]:
-    found: list[ClassRef] = []
+def classes_in_sight(module: ModuleIndex, tracer: Tracer) -> list[tuple[ClassRef, frozenset[str]]]:
+    """The classes a file defines or imports by name, each with every attribute it is known to have."""
+    found: list[tuple[ClassRef, frozenset[str]]] = []
     for name, binding in module.bindings.items():
-        if isinstance(binding, (ast.expr, ast.FunctionDef, ast.AsyncFunctionDef)):
-            continue
-        definition = tracer.program.resolve(module, name)
-        if isinstance(definition, ClassRef) and not tracer.is_enum(definition):
-            found.append(definition)
+        if isinstance(binding, ast.ClassDef) or (isinstance(binding, Import) and name[:1].isupper()):
+            definition = tracer.program.resolve(module, name)
+            if isinstance(definition, ClassRef) and not tracer.is_enum(definition):
+                found.append((definition, _members(definition, tracer)))
     return found
 
 

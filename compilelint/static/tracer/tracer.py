@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, Outside, function_ref
 from compilelint.static.index import ModuleIndex, Scope
 from compilelint.static.program import Definition, Program
-from compilelint.static.tracer import attributes, binding, calls, construction, expressions, statements
+from compilelint.static.tracer import attributes, binding, calls, construction, ducks, expressions, statements
 from compilelint.static.tracer.annotations import value_of_annotation
 from compilelint.static.tracer.frame import Frame, Mode, key_of
 from compilelint.static.values import (
@@ -67,6 +67,7 @@ class Tracer:
         self._elsewhere: dict[tuple[ClassRef, str], Value | None] = {}
         self.constructions = construction.Constructions()
         self.compile_options: dict[FunctionRef, dict[str, object]] = {}
+        self._in_sight: dict[str, list[tuple[ClassRef, frozenset[str]]]] = {}
         self.hooks: list[tuple[str, Value, str]] = []
         """Forward hooks seen being registered: the module that does it, the function, and how."""
         self._compile_sites: list[tuple[str, Compiled, str]] = []
@@ -103,6 +104,12 @@ class Tracer:
     def display_path(self, path: Path) -> str:
         """As `display`, for a path."""
         return path.relative_to(self._base).as_posix() if path.is_relative_to(self._base) else path.as_posix()
+
+    def classes_in_sight(self, module: ModuleIndex) -> list[tuple[ClassRef, frozenset[str]]]:
+        """As `ducks.classes_in_sight`, looked up once per file."""
+        if module.name not in self._in_sight:
+            self._in_sight[module.name] = ducks.classes_in_sight(module, self)
+        return self._in_sight[module.name]
 
     # What is compiled
 
