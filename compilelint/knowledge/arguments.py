@@ -44,7 +44,7 @@ SHAPES = {
         tensor,tensor,tensor tensor,int,int tensor,int,float tensor,int,tensor:int tensor,tensor:int,int
         tensor:bool,tensor,tensor tensor,tensor:bool,tensor tensor,tensor:bool,float tensor,float,float tensor,tuple,int
         tensor,tensor,int tensor,tensor,float tensor:int,tensor,int str,tensor,tensor callable,tensor,tensor int,int,int
-        float,float,int tensor,int,tensor:int,tensor tensor,int,int,int tensor,tensor,tensor,tensor
+        float,float,int tensor,int,tensor:int,tensor tensor,int,int,int tensor,tensor,tensor,tensor tensor0d:bool,str
     """,
     "method": """
         tensor tensor:int tensor:bool tensor0d tensor0d:int tensor0d:bool
@@ -132,6 +132,8 @@ def _ranks(kinds: list[str]) -> Iterator[tuple[int, int]]:
         yield rank, rank
         if mixed and rank == 2:
             yield rank, 1
+    if not any(kind.startswith(("tensor", "array")) for kind in kinds):
+        yield 0, 0
 
 
 def _spellings(kinds: list[str]) -> int:

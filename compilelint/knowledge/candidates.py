@@ -17,7 +17,7 @@ Family = Literal["torch", "method", "numpy", "array", "python", "self", "module"
 
 MODULES: dict[Family, str] = {
     "torch": """
-        torch torch.nn.functional torch.linalg torch.fft torch.special torch.nested torch.sparse torch.random
+        torch torch.nn torch.nn.functional torch.linalg torch.fft torch.special torch.nested torch.sparse torch.random
         torch.autograd torch.autograd.functional torch.autograd.graph torch.autograd.profiler torch.func torch.nn.init
         torch.nn.utils torch.nn.utils.rnn torch.nn.attention torch.utils.checkpoint torch.utils.dlpack torch.cuda
         torch.cuda.amp torch.cuda.nvtx torch.amp torch.cpu torch.mps torch.xpu torch.accelerator torch.backends.cuda
@@ -130,7 +130,7 @@ class Candidate:
 def candidates() -> list[Candidate]:
     """Every candidate of the installed torch, numpy and standard library, by name."""
     found: dict[str, Candidate] = {}
-    for source in (_functions, _tensor_members, _array_members, _instance_members, _modules):
+    for source in (_modules, _functions, _tensor_members, _array_members, _instance_members):
         for candidate in source():
             found.setdefault(candidate.name, candidate)
     return [found[name] for name in sorted(found)]
@@ -228,7 +228,7 @@ def _wanted(owner: Any, name: str, value: Any) -> bool:
     if issubclass(value, BaseException):
         return False
     exported = getattr(owner, "__all__", None)
-    return exported is None or name in exported
+    return exported is None or name in exported or hasattr(value, "__exit__")
 
 
 def _may_call(module: str, name: str) -> bool:

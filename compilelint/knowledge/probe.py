@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy
 import torch
 
 from compilelint.knowledge import returns, stock
@@ -90,7 +91,7 @@ class _Prober:
             for found in accepted:
                 if not self._breaks_anyhow():
                     self._probe(found.shape, f"    {found.call}\n    return x + 1\n", found.realization)
-        self._uses([found for found in accepted if isinstance(found.result, (bool, int, float))])
+        self._uses([found for found in accepted if isinstance(found.result, (bool, int, float, numpy.generic))])
         if accepted and self.candidate.family == "method":
             self._on_input(accepted[0])
         for found in accepted:

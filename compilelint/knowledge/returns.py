@@ -10,6 +10,7 @@ import ast
 import functools
 import inspect
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 ELEMENT = re.compile(r"(?<=tensor):\w+|(?<=array):\w+")
+TENSORS = re.compile(r"tuple\[tensor(,tensor)*\]")
 WIDTH = ("", "bool", "int", "float", "complex")
 ALTERNATIVES = 4
 NUMBERS = frozenset({"bool", "int", "float"})
@@ -112,22 +114,23 @@ def _describe_sequence(value: Sequence[Any], depth: int) -> str:
 
 
 def _public_class(kind: type) -> str:
-    """`object:` and the name under which programs know the class, where one is known."""
+    """`object:` and the name under which programs know the class, or the nearest base that its module exports."""
+    if kind.__module__.startswith("compilelint."):
+        return "object"
+    for base in kind.__mro__[:-1]:
+        if base.__name__ in getattr(sys.modules.get(base.__module__), "__all__", ()):
+            kind = base
+            break
     module = {"_thread": "threading", "_io": "io", "_random": "random"}.get(kind.__module__, kind.__module__)
     name = {"lock": "Lock", "PosixPath": "Path", "WindowsPath": "Path"}.get(kind.__qualname__, kind.__qualname__)
     parts = module.split(".")
-    if parts[0] == "compilelint":
-        return "object"
     for size in range(1, len(parts) + 1):
-        short = ".".join([*parts[:size], name])
         if _is_at(parts[:size], name, kind):
-            return f"object:{short}"
+            return f"object:{'.'.join([*parts[:size], name])}"
     return "object:" + (name if module == "builtins" else f"{module}.{name}")
 
 
 def _is_at(parts: list[str], name: str, kind: type) -> bool:
-    import sys
-
     return getattr(sys.modules.get(".".join(parts)), name, None) is kind
 
 
@@ -135,11 +138,12 @@ def combine(seen: Iterable[Seen], stubbed: Iterable[str], takes_dtype: bool) -> 
     """All that a name may return, and what each tried shape returned where that differs from the whole."""
     runs = list(seen)
     listed = [kind for kind in stubbed if kind != "unknown"]
-    lengthless = {"list[tensor]"} & set(listed)
+    lengths = {run.returned.count("tensor") for run in runs if TENSORS.fullmatch(ELEMENT.sub("", run.returned))}
+    lengthless = "list[tensor]" in listed or len(lengths) > 1
     forms: dict[str, list[Seen]] = defaultdict(list)
     for run in runs:
         form = ELEMENT.sub("", run.returned)
-        if lengthless and re.fullmatch(r"tuple\[tensor(,tensor)*\]", form):
+        if lengthless and TENSORS.fullmatch(form):
             run = Seen(run.shape, run.elements, "list[" + run.returned[6:].rstrip("]").split(",")[0] + "]")
             form = "list[tensor]"
         forms[form].append(run)
@@ -281,7 +285,8 @@ def documented(dotted: str, value: Any, seen: bool) -> tuple[tuple[str, ...], bo
     except (TypeError, ValueError):
         return kinds, dtype
     dtype = dtype or "dtype" in signature.parameters
-    if not kinds and dotted.startswith("torch.") and isinstance(signature.return_annotation, (str, type)):
+    if not kinds and dotted.startswith("torch.") and signature.return_annotation is not signature.empty:
         annotation = signature.return_annotation
-        kinds = tuple(_annotated(annotation if isinstance(annotation, str) else annotation.__name__))
+        named = annotation.__name__ if type(annotation) is type else str(annotation)
+        kinds = tuple(_annotated(named))
     return kinds, dtype

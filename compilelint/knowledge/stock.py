@@ -31,6 +31,8 @@ def values() -> dict[str, Any]:
     index = (torch.arange(4)[:, None] + torch.arange(4)) % 4
     made: dict[str, Any] = {"tensor0d": torch.tensor(0.5), "tensor0d:int": torch.tensor(2)}
     made["tensor0d:bool"] = torch.tensor(True)
+    made["tensor0"], made["array0"] = torch.tensor(0.5), numpy.array(0.5)
+    made["grad0"] = torch.tensor(0.5, requires_grad=True)
     for rank, size in SHAPES.items():
         ints = (index[0] if rank == 1 else index).expand(size).clone()
         made[f"tensor{rank}"] = (square.diagonal() if rank == 1 else square).expand(size).clone()

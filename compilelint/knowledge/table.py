@@ -11,9 +11,10 @@ Shapes, the keys of `Fact.probes` and `Fact.returned`
     `list` (of numbers), `list[str]`, `list[tensor]`, `list[array]`, `tuple` (of numbers), `dict`, `dtype`, `callable`,
     `module`, `object`; where nothing else was accepted `grad` (a tensor that requires grad), `loss` (a sum of one) and
     `leaf` (that one). Python values are literals in the traced function; tensors and arrays are computed in it.
-    A suffix says what becomes of the Python number that a call returns, where that breaks although the call does not:
-    `>value` added to a tensor, `>number` passed to `float`, `>test` tested by `if`. Without a suffix it is not used.
-    `@input` says that the receiver is an argument of the traced function, where that breaks although a copy does not.
+    A suffix says what becomes of the number (Python's or numpy's) that a call returns, where that breaks although the
+    call does not: `>value` added to a tensor, `>number` passed to `float`, `>test` tested by `if`. Without a suffix it
+    is not used. `@input` says that the receiver is an argument of the traced function, where that breaks although a
+    copy does not.
     Shapes that are not calls: `with` (entered where it is made), `with:outside` (entered, but made outside), `get` and
     `set` of an attribute, `construct` and `call` of a `torch.nn` module (called: made outside).
 
@@ -40,10 +41,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 SCHEMA = 1
+HERE = Path(__file__).parent
 EMPTY: tuple[Any, ...] = ("", "", "", {}, {})
 NOT_CALLS = frozenset({"with", "with:outside", "get", "set", "construct", "call"})
 
@@ -124,7 +126,7 @@ def _outcome(text: str) -> Probe:
 @cache
 def shipped() -> tuple[tuple[int, int], ...]:
     """The torch minor versions that a table ships for, oldest first."""
-    names = (re.fullmatch(r"torch-(\d+)\.(\d+)\.json", entry.name) for entry in files(__package__).iterdir())
+    names = (re.fullmatch(r"torch-(\d+)\.(\d+)\.json", path.name) for path in HERE.iterdir())
     return tuple(sorted((int(name.group(1)), int(name.group(2))) for name in names if name))
 
 
@@ -143,7 +145,7 @@ def load(torch_version: str | None) -> Table:
             raise ValueError(f"not a torch version: {torch_version!r} (expected something like '2.13.0')")
         wanted = int(parsed.group(1)), int(parsed.group(2))
         chosen = max((version for version in versions if version <= wanted), default=versions[0])
-    text = files(__package__).joinpath(f"torch-{chosen[0]}.{chosen[1]}.json").read_text(encoding="utf-8")
+    text = (HERE / f"torch-{chosen[0]}.{chosen[1]}.json").read_text(encoding="utf-8")
     data = json.loads(text)
     if data["schema"] != SCHEMA:
         raise ValueError(f"torch-{chosen[0]}.{chosen[1]}.json has schema {data['schema']}, this version reads {SCHEMA}")
