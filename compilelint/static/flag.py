@@ -22,7 +22,6 @@ _RESUMABLE_CONTEXTS = frozenset(
         "record_function",
         "nullcontext",
         "profile",
-        "device",
     ]
 )
 """Context managers Dynamo can leave and enter again around a break (docs: torch.compiler_dynamo, 2.13)."""
@@ -98,9 +97,17 @@ class Flagger:
                     for loop in loops
                     for part in [*loop.body, *([loop.test] if isinstance(loop, ast.While) else [])]
                 ]
-                return frame.site is not None and any(frame.site in ast.walk(part) for part in body)
+                return frame.site is not None and any(part in body for part in self._around(frame.site, frame.caller))
             frame = frame.caller
         return False
+
+    def _around(self, site: ast.AST, frame: Frame) -> Iterator[ast.AST]:
+        """A call and the nodes around it, in the function that makes it."""
+        parent = self._nodes_of(frame.ref.node).parent
+        node: ast.AST | None = site
+        while node is not None:
+            yield node
+            node = parent.get(node)
 
     def _nodes_of(self, scope: Scope) -> ScopeNodes:
         known = self._nodes.get(id(scope))
@@ -130,7 +137,7 @@ class Flagger:
         if isinstance(node, ast.expr):
             return node in view.frame.kinds
         # The value comes first: what is only stored to (`self.x = …`, `del x`) is never evaluated.
-        value = getattr(node, "value", None)
+        value = getattr(node, "value", None) or getattr(node, "iter", None)
         inner = value or next((child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)), None)
         return inner is None or inner in view.frame.kinds or isinstance(node, (ast.FunctionDef, ast.ClassDef))
 

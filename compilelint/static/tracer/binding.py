@@ -172,7 +172,7 @@ def _tensor_parameters(scope: Scope) -> frozenset[str]:
 
 
 _READ_AS_OTHER = frozenset(
-    {"range", "len", "isinstance", "getattr", "hasattr", "str", "enumerate", "zip", "list", "tuple"}
+    {"range", "len", "isinstance", "getattr", "hasattr", "enumerate", "zip", "list", "tuple"}
 )
 _others: dict[int, tuple[Scope, frozenset[str]]] = {}
 

@@ -76,8 +76,8 @@ class Constructions:
         tracer = caller.tracer
         member = tracer.program.method(instance.ref, "__init__")
         if isinstance(member, FunctionRef):
-            # A module's __init__ never runs compiled; a plain object made inside a region is traced by Dynamo.
-            mode: Mode = "construct" if instance.is_module or caller.mode != "compiled" else "compiled"
+            # What is made inside a region is traced by Dynamo, a module's __init__ too.
+            mode: Mode = "compiled" if caller.mode == "compiled" else "construct"
             if caller.depth < 24:
                 tracer.run(Function(member, instance), args, keywords, mode, node, caller)
             return

@@ -137,6 +137,8 @@ def _instance_method(
             return Sequence("iterator", None, join_all(receiver.items))
         if name == "items":
             return Sequence("iterator", None, Sequence("tuple", (Scalar("str"), join_all(receiver.items))))
+        if name == "keys":
+            return Sequence("iterator", None, Scalar("str"))
     if name in FORWARD_HOOKS and args:
         frame.tracer.hooks.append((frame.module.name, args[0], name))
     if name in ("forward", "__call__"):

@@ -75,6 +75,8 @@ _TENSOR_PREFIXES = (
     "torch.nn.functional.", "torch.linalg.", "torch.fft.", "torch.special.", "torch.ops.aten.", "einops.", "torch_scatter.",
     "torchvision.ops.", "xformers.ops.", "flash_attn.",
 )  # fmt: skip
+_PYTHON_NUMBERS = ("math.", "random.", "statistics.", "operator.index")
+"""What these return is a Python number whatever they are given."""
 _RECURRENT = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
 
 
@@ -96,6 +98,8 @@ def call(name: str, args: tuple[Value, ...], keywords: Keywords, node: ast.AST |
     result = value_of_return(fact.returns, _first_tensor(args)) if fact is not None else UNKNOWN
     if result == UNKNOWN:
         result = _by_name(name)
+    if name.startswith(_PYTHON_NUMBERS):
+        return join_all(option for option in options(result) if not isinstance(option, Tensor))
     if name.startswith(("torch.", "einops.")):
         return _refine(result, name, tail, args, keywords, frame)
     return result
@@ -111,7 +115,7 @@ def _by_name(name: str) -> Value:
     if top in ("numpy", "np"):
         return Array()
     tail = rest.rpartition(".")[2]
-    if tail[:1].isupper() and not tail.isupper():
+    if tail[:1].isupper() and (not tail.isupper() or name.startswith("torch.optim.")):
         return ExternalInstance(name)
     return UNKNOWN
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from compilelint.static.definitions import ClassRef, function_ref
 from compilelint.static.index import absolute_module, imported_modules
-from compilelint.static.tracer import operators
+from compilelint.static.tracer import attributes, operators
 from compilelint.static.tracer.expressions import evaluate, iterate
 from compilelint.static.tracer.frame import Env, Frame, join_envs
 from compilelint.static.tracer.narrowing import narrowed, path_of, test
@@ -241,9 +241,24 @@ def _with(node: ast.With | ast.AsyncWith, frame: Frame) -> bool:
     for item in node.items:
         manager = evaluate(item.context_expr, frame)
         if item.optional_vars is not None:
-            entered = manager.element if isinstance(manager, Sequence) and manager.form == "generator" else UNKNOWN
-            store(item.optional_vars, entered, frame)
-    return run_block(node.body, frame)
+            store(item.optional_vars, _entered(manager, frame), frame)
+        elif isinstance(manager, Instance):
+            _entered(manager, frame)
+    falls_through = run_block(node.body, frame)
+    for item in node.items:
+        manager = frame.kind(item.context_expr)
+        if isinstance(manager, Instance):
+            frame.tracer.call(attributes.get(manager, "__exit__", frame), (NONE, NONE, NONE), {}, node, frame)
+    return falls_through
+
+
+def _entered(manager: Value, frame: Frame) -> Value:
+    """What `with manager as name` binds; the project's own managers are entered."""
+    if isinstance(manager, Sequence) and manager.form == "generator":
+        return manager.element
+    if isinstance(manager, Instance):
+        return frame.tracer.call(attributes.get(manager, "__enter__", frame), (), {}, None, frame)
+    return UNKNOWN
 
 
 def _assert(node: ast.Assert, frame: Frame) -> None:
