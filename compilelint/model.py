@@ -69,7 +69,8 @@ class Evidence:
     """One thing the compiler was seen to do, de-duplicated by place and reason.
 
     `path`, `line` and `function` are the innermost frame of the user's own code. `gb` is torch's graph-break id
-    (`"GB0170"`, from torch/_dynamo/graph_break_registry.json) or None where torch gives none. `stack` is outermost first.
+    (`"GB0170"`, from torch/_dynamo/graph_break_registry.json) or None where torch gives none. `stack` is outermost
+    first.
     """
 
     target: str

@@ -37,8 +37,9 @@ class Example:
 
     `code` has its own imports. `run` is an expression, evaluated in the module, giving `(callable, [args, args, ...])`:
     what is compiled and the positional arguments of successive calls. `default` and `fullgraph` are what torch does in
-    the two regimes: `break` (a graph break, graphs on both sides), `skip` (no graph for the frame), `recompile` (more than one
-    compilation of a frame, no break), `stale` (output differs from eager), `clean`; for `fullgraph`, `break` means that it raises.
+    the two regimes: `break` (a graph break, graphs on both sides), `skip` (no graph for the frame), `recompile` (more
+    than one compilation of a frame, no break), `stale` (output differs from eager), `clean`; for `fullgraph`, `break`
+    means that it raises.
     `unmeasured` is for what a CPU cannot show (syncs, CUDA graphs, placement); the linter's half is still tested.
     `inside` marks code that calls torch.compile itself, so that `run`'s callable is not compiled again.
     """
@@ -57,8 +58,9 @@ class Watch:
     """What a rule looks at.
 
     `nodes`: the syntax node types `check` is called with. `names`: for calls, the last part of the called name (`item`
-    for `x.sum().item()`); empty means every call. `tests`: `check` is called with every expression whose truth Python asks
-    for (the parts of `if`, `while`, `assert`, ternary, `and`/`or`/`not`, comprehension conditions), `not`/`and`/`or` taken apart.
+    for `x.sum().item()`); empty means every call. `tests`: `check` is called with every expression whose truth Python
+    asks for (the parts of `if`, `while`, `assert`, ternary, `and`/`or`/`not`, comprehension conditions), with `not`,
+    `and` and `or` taken apart.
     `regions`: the kinds of code it speaks about.
     """
 
@@ -70,7 +72,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One hazard: where, how sure, and in the user's own names what happens (`message`) and what to write (`instead`)."""
+    """One hazard: where, how sure, and in the user's own names what happens (`message`), what to write (`instead`)."""
 
     node: ast.expr | ast.stmt
     message: str
@@ -80,7 +82,7 @@ class Hit:
 
 
 class View(Protocol):
-    """What a rule may ask about the function it looks at. Everything is answered for one way of calling the function."""
+    """What a rule may ask about the function it looks at. All is answered for one way of calling the function."""
 
     @property
     def region(self) -> RegionKind:
@@ -120,8 +122,8 @@ class View(Protocol):
         """The dotted name of what is called.
 
         `torch.nonzero`, `builtins.print`, `torch.Tensor.item`, `numpy.ndarray.item`, `logging.Logger.info`,
-        `list.append`, `dict.get`, `torch.nn.LSTM.__call__`, `project.module.Class.method`. `?.item` when the receiver of a method is
-        unknown, `?` when the callee is.
+        `list.append`, `dict.get`, `torch.nn.LSTM.__call__`, `project.module.Class.method`. `?.item` when the receiver
+        of a method is unknown, `?` when the callee is.
         """
 
     def reached(self, node: ast.expr) -> bool:

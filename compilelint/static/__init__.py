@@ -11,7 +11,7 @@ __all__ = ["StaticResult", "explain", "lint"]
 
 
 def __getattr__(name: str) -> Any:
-    """The pass itself is loaded on first use: rules import the value kinds from this package without loading the tracer."""
+    """The pass itself is loaded on first use: rules import value kinds from this package without loading the tracer."""
     if name in __all__:
         from compilelint.static import session
 

@@ -34,7 +34,7 @@ _ORIGINS = {
 
 
 def describe(value: Value, depth: int = 0) -> str:
-    """One value in a few words: `a tensor of bool`, `None or a tensor (by annotation or use)`, `an int from a shape`."""
+    """A value in a few words: `a tensor of bool`, `None or a tensor (by annotation or use)`, `an int from a shape`."""
     if isinstance(value, Unknown):
         return "unknown"
     if isinstance(value, Union):

@@ -27,8 +27,10 @@ class Root:
 
 
 COMPILED_STEPS = ("training_step", "validation_step", "test_step", "predict_step")
-"""What Lightning compiles of a LightningModule besides its forward (Lightning documentation, "Speed up models by compiling
-them")."""
+"""What Lightning compiles of a LightningModule besides its forward.
+
+Source: Lightning documentation, "Speed up models by compiling them".
+"""
 
 
 def module_roots(program: Program, module: ModuleIndex) -> Iterator[Root]:
@@ -149,9 +151,10 @@ def _feeds_back(call: ast.Call, assigned: set[str]) -> bool:
 
 _OUTSIDE_WORDS = frozenset(
     (
-        "train trainer training trainers test tests testing example examples benchmark benchmarks data dataset datasets "
-        "dataloader dataloaders collate transforms scripts script tools cli convert conversion export exporters onnx "
-        "plot plotting visualization viz logger loggers logging callbacks io utils_io download hub setup conf"
+        "train trainer training trainers test tests testing example examples benchmark benchmarks data dataset "
+        "datasets dataloader dataloaders collate transforms scripts script tools cli convert conversion export "
+        "exporters onnx plot plotting visualization viz logger loggers logging callbacks io utils_io download hub "
+        "setup conf"
     ).split()
 )
 """Parts of a module's name that mark code which runs around a model, not in it."""
@@ -173,8 +176,8 @@ _OUTSIDE_PREFIXES = (
 def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
     """Public functions and methods on tensors: what a model outside this project calls while it is compiled.
 
-    Of a script only the methods of its modules: a script calls its functions itself. What is not public, prepares weights or data, reads or
-    writes files, is left out; whether a function gives back tensors is for the tracer to say.
+    Of a script only the methods of its modules: a script calls its functions itself. What is not public, prepares
+    weights or data, reads or writes files, is left out; whether a function gives back tensors is for the tracer to say.
     """
     parts = module.name.split(".")
     packaged = len(parts) > 1

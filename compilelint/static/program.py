@@ -285,7 +285,7 @@ class Program:
         return None
 
     def is_module(self, ref: ClassRef) -> bool:
-        """Whether a class is a torch.nn.Module: it inherits from one, or from something unknown and defines `forward`."""
+        """Whether a class is a torch.nn.Module: it inherits from one, or from an unknown class and has a `forward`."""
         order = self.mro(ref)
         outside = [name for name in order if isinstance(name, str)]
         if any(_is_torch_module(name) for name in outside):

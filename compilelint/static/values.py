@@ -1,7 +1,7 @@
 """Value kinds: what the static pass can know about a Python value without running anything.
 
 A rule asks `view.kind(expr)` and gets one of these. They are a small lattice: `join` goes up, `UNKNOWN` is the top.
-Everything here is immutable but `Instance`, which is an allocation site: its attributes are joined as code assigns them.
+Everything here is immutable but `Instance`, an allocation site: its attributes are joined as code assigns them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ UNKNOWN = Unknown()
 class Tensor:
     """A torch tensor. `sure` is False where only an annotation, a name or the way it is used says so.
 
-    `rank` 0 marks a scalar tensor. `host` is True for a tensor that provably sits on the CPU (`.cpu()`, `device="cpu"`).
+    `rank` 0 marks a scalar tensor. `host` is True for a tensor that provably sits on the CPU (`.cpu()`, `"cpu"`).
     """
 
     element: Element | None = None

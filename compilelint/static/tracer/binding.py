@@ -171,17 +171,15 @@ def _tensor_parameters(scope: Scope) -> frozenset[str]:
     return frozenset(found & names)
 
 
-_READ_AS_OTHER = frozenset(
-    {"range", "len", "isinstance", "getattr", "hasattr", "enumerate", "zip", "list", "tuple"}
-)
+_READ_AS_OTHER = frozenset({"range", "len", "isinstance", "getattr", "hasattr", "enumerate", "zip", "list", "tuple"})
 _others: dict[int, tuple[Scope, frozenset[str]]] = {}
 
 
 def root_arguments(ref: FunctionRef, bound: bool, table: Table) -> dict[str, Value]:
     """What a region's root is taken to be called with: a tensor for each plain parameter that nothing else speaks for.
 
-    Plain means without annotation and default. Speaking for something else: an attribute that tensors lack, being called,
-    tested for truth by itself, compared to text, or handed to `range`.
+    Plain means without annotation and default. Speaking for something else: an attribute that tensors lack, being
+    called, tested for truth by itself, compared to text, or handed to `range`.
     """
     positional = [*ref.node.args.posonlyargs, *ref.node.args.args][1 if bound else 0 :]
     with_default = set(_defaults(ref.node))

@@ -18,8 +18,8 @@ _uses: dict[int, tuple[Scope, dict[str, frozenset[str]]]] = {}
 def class_by_use(parameter: str, scope: Scope, module: ModuleIndex, tracer: Tracer) -> Value:
     """An instance of the one class in sight of `module` that has every attribute the body reads from `parameter`.
 
-    UNKNOWN unless exactly one class fits. A single attribute is enough only where the class is named like the parameter, or
-    stands in the same file and the attribute is none that everything has.
+    UNKNOWN unless exactly one class fits. A single attribute is enough only where the class is named like the
+    parameter, or stands in the same file and the attribute is none that everything has.
     """
     names = _attributes_of(scope).get(parameter)
     if not names:

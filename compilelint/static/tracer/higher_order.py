@@ -45,10 +45,11 @@ _DISABLES = frozenset(
 )
 _TRANSPARENT = frozenset(
     {
-        "functools.wraps", "functools.lru_cache", "functools.cache", "contextlib.contextmanager", "torch.no_grad",
-        "torch.inference_mode", "torch.enable_grad", "torch.jit.script", "torch.jit.export", "torch.jit.ignore", "torch.jit.unused",
-        "abc.abstractmethod", "typing.final", "copy.copy", "copy.deepcopy", "functools.update_wrapper", "typing.cast",
-        "torch.compiler.allow_in_graph", "torch._dynamo.allow_in_graph", "torch.jit.script_if_tracing", "weakref.proxy",
+        "functools.wraps", "functools.lru_cache", "functools.cache", "contextlib.contextmanager",
+        "torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.jit.script", "torch.jit.export",
+        "torch.jit.ignore", "torch.jit.unused", "abc.abstractmethod", "typing.final", "copy.copy",
+        "copy.deepcopy", "functools.update_wrapper", "typing.cast", "torch.compiler.allow_in_graph",
+        "torch._dynamo.allow_in_graph", "torch.jit.script_if_tracing", "weakref.proxy",
     }
 )  # fmt: skip
 _CHECKPOINTS = frozenset({"torch.utils.checkpoint.checkpoint", "deepspeed.checkpointing.checkpoint"})

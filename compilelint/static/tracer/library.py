@@ -72,8 +72,8 @@ _SIZED = frozenset(
     {"torch.zeros", "torch.ones", "torch.empty", "torch.rand", "torch.randn", "torch.full", "torch.randint"}
 )
 _TENSOR_PREFIXES = (
-    "torch.nn.functional.", "torch.linalg.", "torch.fft.", "torch.special.", "torch.ops.aten.", "einops.", "torch_scatter.",
-    "torchvision.ops.", "xformers.ops.", "flash_attn.",
+    "torch.nn.functional.", "torch.linalg.", "torch.fft.", "torch.special.", "torch.ops.aten.", "einops.",
+    "torch_scatter.", "torchvision.ops.", "xformers.ops.", "flash_attn.",
 )  # fmt: skip
 _PYTHON_NUMBERS = ("math.", "random.", "statistics.", "operator.index")
 """What these return is a Python number whatever they are given."""

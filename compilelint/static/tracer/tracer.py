@@ -200,7 +200,7 @@ class Tracer:
         return self._decorated[ref]
 
     def decorate(self, function: Value, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> Value:
-        """Apply the decorators of `node`, innermost first. One that gives nothing callable is taken to change nothing."""
+        """Apply the decorators of `node`, innermost first. One that gives nothing callable changes nothing."""
         for decorator in reversed(node.decorator_list):
             maker = self.evaluate(decorator, frame)
             if isinstance(decorator, ast.Call) and maker == UNKNOWN:
