@@ -52,7 +52,7 @@ def rule_from(module: ModuleType) -> Rule:
         name=name["slug"].replace("_", "-"),
         hazard=module.HAZARD,
         summary=summary.strip(),
-        help=f"{body.strip()}\n\n{_examples(module.BAD, module.GOOD)}",
+        help=f"{body.strip()}\n\n{_examples(module.BAD, module.GOOD)}".strip(),
     )
     return Rule(
         card,
@@ -67,12 +67,9 @@ def rule_from(module: ModuleType) -> Rule:
 
 def _examples(bad: Sequence[Example], good: Sequence[Example]) -> str:
     """The first example of each sort, as Markdown; marked lines keep a comment where the finding is."""
-    parts = ["## Example\n"]
-    if bad:
-        parts.append(f"Reported ({_outcome(bad[0])}):\n\n```python\n{_marked(bad[0].code)}\n```\n")
-    if good:
-        parts.append(f"Not reported ({_outcome(good[0])}):\n\n```python\n{good[0].code.strip()}\n```\n")
-    return "\n".join(parts).strip()
+    shown = [("Reported", example) for example in bad[:1]] + [("Not reported", example) for example in good[:1]]
+    parts = [f"{head} ({_outcome(example)}):\n\n```python\n{_marked(example.code)}\n```" for head, example in shown]
+    return "\n\n".join(["## Example", *parts]) if parts else ""
 
 
 def _marked(code: str) -> str:

@@ -29,19 +29,15 @@ from collections.abc import Iterator
 from compilelint.rule import Example, Hit, View, Watch
 
 HAZARD = "graph-break"
-FALLBACK = True
-OF_DATA = frozenset({"GB0033", "GB0036", "GB0109", "GB0124", "GB0170", "GB0178", "GB0246"})
-"""Breaks over a tensor's values. Rules of their own know when these do not happen, and are silent on purpose then."""
-CONVERSIONS = frozenset(
-    f"builtins.{name}" for name in ("str", "repr", "format", "int", "float", "bool", "range", "sorted")
-)
 WATCH = Watch(nodes=(ast.Call,))
 FALLBACK = True
 OF_DATA = frozenset({"GB0033", "GB0036", "GB0109", "GB0124", "GB0170", "GB0178", "GB0246"})
 """Breaks over a tensor's values. Rules of their own know when these do not happen, and are silent on purpose then."""
-CONVERSIONS = frozenset(
-    f"builtins.{name}" for name in ("str", "repr", "format", "int", "float", "bool", "range", "sorted")
+JUDGED_ELSEWHERE = frozenset(
+    ["torch.nn.Parameter", "torch.nn.parameter.Parameter"]
+    + [f"builtins.{name}" for name in ("str", "repr", "format", "int", "float", "bool", "range", "sorted")]
 )
+"""Calls whose break hangs on more than the arguments' kinds: CL1xx and CL2xx know the conversions, CL503 parameters."""
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
@@ -49,7 +45,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not isinstance(node, ast.Call):
         return
     found = view.breaks(node)
-    if found is not None and found not in OF_DATA and view.callee(node) not in CONVERSIONS:
+    if found is not None and found not in OF_DATA and view.callee(node) not in JUDGED_ELSEWHERE:
         yield Hit(
             node,
             f"Dynamo does not trace `{view.callee(node)}` ({found}): the graph splits at `{view.text(node)}`",

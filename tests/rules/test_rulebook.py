@@ -29,6 +29,19 @@ def test_a_rule_is_made_of_its_file_name_and_docstring() -> None:
     assert rule.card.help == "## What it does\nNothing."
 
 
+def test_the_first_example_of_each_sort_is_part_of_the_help_with_what_torch_did() -> None:
+    module = rule_module()
+    module.BAD = (Example("x = 1  # ~\n", "(f, [])", "skip", "break"), Example("second"))
+    module.GOOD = (Example("x = 2\n"),)
+    assert rule_from(module).card.help == (
+        "## What it does\nNothing.\n\n## Example\n\n"
+        "Reported (measured: no graph at all; with `fullgraph=True`: raises):\n\n"
+        "```python\nx = 1  # <- here\n```\n\n"
+        "Not reported (judged from documentation and GPU runs):\n\n"
+        "```python\nx = 2\n```"
+    )
+
+
 @pytest.mark.parametrize("name", ["cl99_short", "CL999_upper", "cl999", "made_up", "cl999_With_Capitals"])
 def test_a_file_name_without_code_and_slug_is_refused(name: str) -> None:
     with pytest.raises(RuleError, match=f"{name}: a rule file is called clNNN_some_name.py"):
