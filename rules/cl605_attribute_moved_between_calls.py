@@ -202,8 +202,12 @@ def _self_calls(method: ast.FunctionDef) -> Iterator[str]:
     """The names of the methods that a method calls on its own object."""
     for node in own_nodes(method):
         func = node.func if isinstance(node, ast.Call) else None
-        if isinstance(func, ast.Attribute) and ast.unparse(func.value) == "self":
+        if isinstance(func, ast.Attribute) and _is_self(func.value):
             yield func.attr
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
 
 
 def _moved_by_method(method: ast.FunctionDef) -> Iterator[ast.Attribute]:
@@ -217,7 +221,7 @@ def _moved_by_method(method: ast.FunctionDef) -> Iterator[ast.Attribute]:
                 continue
         else:
             continue
-        if not (isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self"):
+        if not (isinstance(target, ast.Attribute) and _is_self(target.value)):
             continue
         if isinstance(node, ast.AugAssign) or _is_moment(target.attr):
             yield target

@@ -31,11 +31,13 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.questions import last_name
 from compilelint.static.values import External, ExternalInstance
 
 HAZARD = "stale-result"
 WATCH = Watch(nodes=(ast.Call, ast.Compare))
 READS = frozenset({"os.getenv", "os.environ.get"})
+NAMES = frozenset(read.rpartition(".")[2] for read in READS)
 
 BAD = (
     Example(
@@ -103,7 +105,7 @@ class Layer(nn.Module):
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the read of the environment."""
     if isinstance(node, ast.Call):
-        is_read = view.callee(node) in READS or ast.unparse(node.func) in READS
+        is_read = view.callee(node) in READS or (last_name(node.func) in NAMES and ast.unparse(node.func) in READS)
     else:
         is_read = isinstance(node, ast.Compare) and _asks_environ(node, view)
     if is_read and isinstance(node, ast.expr):
