@@ -101,7 +101,7 @@ def _walk(top: Path, settings: Settings) -> Iterator[Path]:
         below = []
         for entry in entries:
             is_folder = entry.is_dir(follow_symlinks=False)
-            if not is_folder and not (entry.name.endswith(".py") and entry.is_file()):
+            if not is_folder and not (entry.name.endswith(".py") and _is_file(entry)):
                 continue
             path = folder / entry.name
             if patterns.exclude(path) or (ignores and ignores.ignore(path, is_folder)):
@@ -111,6 +111,13 @@ def _walk(top: Path, settings: Settings) -> Iterator[Path]:
             else:
                 yield path
         pending.extend(reversed(below))
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:  # a symbolic link to itself
+        return False
 
 
 class _Patterns:

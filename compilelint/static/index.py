@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+from compilelint.source import split_lines
+
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Scope: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -44,7 +46,7 @@ class ModuleIndex:
 def index_source(path: Path, name: str, is_package: bool, source: str) -> ModuleIndex:
     """Index one file's text. Raises SyntaxError, and ValueError for text with a null byte."""
     tree = ast.parse(source, filename=str(path))
-    module = ModuleIndex(path, name, is_package, tree, source.splitlines())
+    module = ModuleIndex(path, name, is_package, tree, split_lines(source))
     _bind(tree.body, module, nested=False)
     return module
 

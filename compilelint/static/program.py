@@ -43,15 +43,16 @@ def read_module(path: Path, name: str) -> ModuleIndex:
     try:
         with tokenize.open(path) as file:
             source = file.read()
+    except (SyntaxError, UnicodeDecodeError) as error:  # what tokenize says of bytes, or of a coding comment
+        raise ReadError("not UTF-8, nor what a coding comment in its first two lines says; save it as UTF-8") from error
+    except OSError as error:
+        raise ReadError(f"cannot be read: {error.strerror or error}") from error
+    try:
         return index_source(path, name, path.name == "__init__.py", source)
     except SyntaxError as error:
         raise ReadError(f"not valid Python: {error.msg}", error.lineno) from error
-    except UnicodeDecodeError as error:
-        raise ReadError(f"not {error.encoding} text: {error.reason} at byte {error.start}") from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise ReadError(f"cannot be parsed: {error}") from error
-    except OSError as error:
-        raise ReadError(f"cannot be read: {error.strerror or error}") from error
 
 
 _EXPORTS = re.compile(rb"^__all__\s*(?::[^=\n]*)?=\s*[\[(]([^\])]*)[\])]", re.MULTILINE)
