@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from compilelint.static.index import ModuleIndex, Scope
 from compilelint.static.tracer.ducks import class_by_use
 from compilelint.static.tracer.frame import Env
 from compilelint.static.values import (
+    NONE,
     UNKNOWN,
     Const,
     Function,
@@ -56,13 +58,12 @@ def bind_arguments(
         env[name] = _settled(value, parameter, scope, module, tracer)
     if scope.args.vararg is not None:
         left = args[len(positional) :]
-        env[scope.args.vararg.arg] = (
-            Sequence("tuple", None, join_all([*left, rest])) if rest else Sequence("tuple", left)
-        )
+        # What an open list may add behind the known arguments is left out: mostly it adds nothing.
+        env[scope.args.vararg.arg] = Sequence("tuple", left) if left or rest is None else Sequence("tuple", None, rest)
     if scope.args.kwarg is not None:
         named = {p.arg for p in (*scope.args.args, *scope.args.kwonlyargs)} | {"*", "**"}
         entries = tuple((key, value) for key, value in keywords.items() if key not in named)
-        env[scope.args.kwarg.arg] = Mapping(entries, extra if extra is not None else UNKNOWN)
+        env[scope.args.kwarg.arg] = Mapping(entries)
     return env
 
 
@@ -106,8 +107,9 @@ def _settled(value: Value, parameter: ast.arg, scope: Scope, module: ModuleIndex
     if isinstance(value, Const) and value.type in ("int", "float") and value.value not in (0, 1, -1, 0.0, 1.0):
         return Scalar(value.type)  # type: ignore[arg-type]
     known = [option for option in options(value) if not isinstance(option, Unknown)]
+    declared = tracer.annotation(parameter.annotation, module) if parameter.annotation is not None else UNKNOWN
+    known = [option for option in known if not _contradicts(option, declared)]
     if len(known) < len(options(value)):
-        declared = tracer.annotation(parameter.annotation, module) if parameter.annotation is not None else UNKNOWN
         if declared == UNKNOWN and parameter.arg in tensor_parameters(scope):
             declared = Tensor(sure=False)
         elif declared == UNKNOWN:
@@ -115,6 +117,14 @@ def _settled(value: Value, parameter: ast.arg, scope: Scope, module: ModuleIndex
         if declared != UNKNOWN:
             value = join_all([declared, *known])
     return _mask(value) if parameter.arg.endswith("mask") else value
+
+
+def _contradicts(value: Value, declared: Value) -> bool:
+    """Whether a tensor was inferred where the annotation says flag or text, or was guessed where it says number."""
+    if not isinstance(value, Tensor) or declared == UNKNOWN:
+        return False
+    types = {option.type if isinstance(option, Scalar) else "" for option in options(declared) if option != NONE}
+    return types <= {"bool", "str"} or (types <= {"bool", "str", "int", "float"} and not value.sure)
 
 
 def _mask(value: Value) -> Value:
@@ -184,11 +194,52 @@ def root_arguments(ref: FunctionRef, bound: bool, table: Table) -> dict[str, Val
     positional = [*ref.node.args.posonlyargs, *ref.node.args.args][1 if bound else 0 :]
     with_default = set(_defaults(ref.node))
     others = _used_otherwise(ref.node, table)
+    fed = _fed_to_torch(ref.node)
     return {
         p.arg: Tensor(sure=False)
-        for p in positional
-        if p.annotation is None and p.arg not in with_default and p.arg not in others
+        for position, p in enumerate(positional)
+        if p.annotation is None
+        and p.arg not in with_default
+        and p.arg not in others
+        and (position == 0 or p.arg in fed)
+        and not _NUMBER_NAME.search(p.arg)
     }
+
+
+_NUMBER_NAME = re.compile(
+    r"(^|_)(size|sizes|shape|shapes|dims?|dimensions?|height|width|length|len|stride|num|idx|index|mode|name|type|config|cfg)$"
+    r"|^(n|num|use|is|return|output|with|do)_"
+)
+"""How numbers, flags and settings are called."""
+
+
+def _fed_to_torch(scope: Scope) -> frozenset[str]:
+    """Parameters that the body computes with: handed to torch or to a layer, in arithmetic, sliced, or compared."""
+    found = set(tensor_parameters(scope))
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            found.update(a.id for a in node.args if isinstance(a, ast.Name))
+            if isinstance(node.func.value, ast.Name):
+                found.add(node.func.value.id)
+        elif isinstance(node, ast.BinOp):
+            found.update(side.id for side in (node.left, node.right) if isinstance(side, ast.Name))
+        elif isinstance(node, ast.For) and isinstance(node.iter, ast.Name) and isinstance(node.target, ast.Name):
+            if any(_reads_as_tensor(inner, node.target.id) for inner in ast.walk(node)):
+                found.add(node.iter.id)
+        elif isinstance(node, ast.Compare):
+            found.update(side.id for side in (node.left, *node.comparators) if isinstance(side, ast.Name))
+        elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+            found.add(node.value.id)
+    return frozenset(found)
+
+
+def _reads_as_tensor(node: ast.AST, name: str) -> bool:
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr in _TENSOR_USES | {"item", "long", "float"}
+        and isinstance(node.value, ast.Name)
+        and node.value.id == name
+    )
 
 
 def _used_otherwise(scope: Scope, table: Table) -> frozenset[str]:
@@ -212,6 +263,9 @@ def _other_uses(scope: Scope, table: Table) -> Iterator[str]:
                 if node.func.id == "range":
                     yield from (name for a in node.args for name in _summands(a))
             yield from (a.value.id for a in node.args if isinstance(a, ast.Starred) and isinstance(a.value, ast.Name))
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
+            if any(isinstance(target, (ast.Tuple, ast.List)) for target in node.targets):
+                yield node.value.id
         elif isinstance(node, (ast.If, ast.While, ast.IfExp)):
             yield from (part.id for part in _tested_parts(node.test) if isinstance(part, ast.Name))
         elif isinstance(node, ast.Compare):

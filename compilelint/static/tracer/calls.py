@@ -199,7 +199,7 @@ def _call_method(
     if isinstance(receiver, Tensor):
         return library.tensor_method(receiver, method.name, args, keywords, node, frame)
     if isinstance(receiver, Array):
-        return library.array_method(receiver, method.name, args)
+        return library.array_method(receiver, method.name, args, frame)
     if isinstance(receiver, (Sequence, Mapping, ExternalInstance, Const, Scalar)):
         return containers.call_method(receiver, method.name, args, keywords, node, frame)
     if isinstance(receiver, Instance):

@@ -194,7 +194,7 @@ def tensor_method(
     return _refine(result, f"torch.Tensor.{name}", name, (receiver, *args), keywords, frame)
 
 
-def array_method(receiver: Array, name: str, args: tuple[Value, ...]) -> Value:
+def array_method(receiver: Array, name: str, args: tuple[Value, ...], frame: Frame) -> Value:
     """`array.name(*args)`; Dynamo carries numpy values as tensors, so a read-back is one there too."""
     if name == "item":
         return Scalar(receiver.element or "number", "tensor")
@@ -204,7 +204,8 @@ def array_method(receiver: Array, name: str, args: tuple[Value, ...]) -> Value:
         return Array("bool", 0 if not args else None)
     if name in ("sum", "max", "min", "mean", "argmax", "argmin"):
         return Array("int" if name.startswith("arg") else receiver.element, 0 if not args else None)
-    return Array(receiver.element)
+    fact = frame.tracer.table.fact(f"numpy.ndarray.{name}")
+    return value_of_return(fact.returns, receiver) if fact is not None else UNKNOWN
 
 
 def _refine(result: Value, name: str, tail: str, args: tuple[Value, ...], keywords: Keywords, frame: Frame) -> Value:

@@ -108,7 +108,8 @@ def _part(value: Value, position: int, count: int, frame: Frame) -> Value:
 def _store_attribute(target: ast.Attribute, value: Value, frame: Frame) -> None:
     owner = evaluate(target.value, frame)
     for option in options(owner):
-        if isinstance(option, Instance):
+        # Only what a class does to itself is kept with the object: an instance stands for many.
+        if isinstance(option, Instance) and _is_receiver(target.value, frame):
             before = option.attributes.get(target.attr)
             merged = value if before is None else join(before, value)
             option.attributes[target.attr] = merged
@@ -117,6 +118,11 @@ def _store_attribute(target: ast.Attribute, value: Value, frame: Frame) -> None:
         frame.env[key] = value
         for inner in [k for k in frame.env if k.startswith(f"{key}.")]:
             del frame.env[inner]
+
+
+def _is_receiver(node: ast.expr, frame: Frame) -> bool:
+    arguments = frame.ref.node.args.args
+    return isinstance(node, ast.Name) and bool(arguments) and node.id == arguments[0].arg
 
 
 def _store_item(target: ast.Subscript, value: Value, frame: Frame) -> None:
@@ -225,7 +231,7 @@ def _try(node: ast.Try, frame: Frame) -> bool:
     falls_through = run_block(node.body, frame) and run_block(node.orelse, frame)
     ends = [frame.env] if falls_through else []
     middle = join_envs(before, frame.env)
-    for handler in node.handlers:
+    for handler in () if _cannot_raise(node.body, frame) else node.handlers:
         frame.env = dict(middle)
         if handler.name:
             frame.env[handler.name] = UNKNOWN
@@ -235,6 +241,20 @@ def _try(node: ast.Try, frame: Frame) -> bool:
     for env in ends[1:]:
         frame.env = join_envs(frame.env, env)
     return run_block(node.finalbody, frame) and bool(ends)
+
+
+def _cannot_raise(body: list[ast.stmt], frame: Frame) -> bool:
+    """Whether a `try` body only imports torch and returns what is decided: its handlers are for older versions."""
+    last = body[-1]
+    return (
+        isinstance(last, ast.Return)
+        and last.value is not None
+        and isinstance(frame.kind(last.value), Const)
+        and all(
+            isinstance(s, ast.Import) and all(alias.name.partition(".")[0] == "torch" for alias in s.names)
+            for s in body[:-1]
+        )
+    )
 
 
 def _with(node: ast.With | ast.AsyncWith, frame: Frame) -> bool:
