@@ -78,7 +78,6 @@ class Settings:
     fail_on: FailOn = "any"
     entry_points: tuple[str, ...] = ()
     target_torch: str | None = None
-    engine: str | None = None
     device: Device = "auto"
     timeout: float = 300.0
     targets: tuple[tuple[str, str], ...] = ()
@@ -236,7 +235,10 @@ def _targets(value: object) -> tuple[tuple[str, str], ...]:
                 raise ValueError(f"{name}: unknown key '{key}'{did_you_mean(key, ['factory'])}")
         if "factory" not in entry:
             raise ValueError(f"""{name}: 'factory = "pkg.mod:function"' is missing""")
-        targets.append((name, factory_name(_text(entry["factory"]))))
+        try:
+            targets.append((name, factory_name(_text(entry["factory"]))))
+        except ValueError as error:
+            raise ValueError(f"{name}: factory: {error}") from None
     return tuple(targets)
 
 
@@ -253,7 +255,6 @@ _KEYS: dict[str, Callable[[object], object]] = {
     "fail-on": _one_of(FAIL_ON),
     "entry-points": _texts,
     "target-torch": _version,
-    "engine": _text,
     "device": _one_of(DEVICES),
     "timeout": _seconds,
     "targets": _targets,

@@ -11,4 +11,4 @@ def fingerprint(path: str, function: str, rule: str, source_line_text: str, occu
     `path` is relative to the project. `occurrence` counts findings, from 0, that are equal in all the rest.
     """
     parts = (path.replace("\\", "/"), function, rule, " ".join(source_line_text.split()), str(occurrence))
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:16]

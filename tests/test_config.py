@@ -20,7 +20,6 @@ min-confidence = "possible"
 fail-on = "confirmed"
 entry-points = ["pkg.mod:Model.step"]
 target-torch = "2.11"
-engine = "vllm"
 device = "cpu"
 timeout = 20
 baseline = "known.json"
@@ -56,7 +55,6 @@ def test_every_key(tmp_path: Path) -> None:
         fail_on="confirmed",
         entry_points=("pkg.mod:Model.step",),
         target_torch="2.11",
-        engine="vllm",
         device="cpu",
         timeout=20.0,
         targets=(("decoder", "fixtures.decoder:target"),),
@@ -81,7 +79,7 @@ def test_every_key(tmp_path: Path) -> None:
         ("targets.a = 'm:f'", "targets: expected a table, found text"),
         ("targets.a.factroy = 'm:f'", "targets: a: unknown key 'factroy'; did you mean 'factory'?"),
         ("[targets.a]", "targets: a: 'factory = \"pkg.mod:function\"' is missing"),
-        ("targets.a.factory = 'm.f'", "targets: expected pkg.mod:factory, found 'm.f'"),
+        ("targets.a.factory = 'm.f'", "targets: a: factory: expected pkg.mod:factory, found 'm.f'"),
         ("select = [", "not valid TOML"),
     ],
 )

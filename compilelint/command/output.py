@@ -61,18 +61,19 @@ def emit(report: Report, wanted: Iterable[Output], options: argparse.Namespace, 
             write_stdout(text)
             continue
         try:
-            output.file.write_text(text, encoding="utf-8", newline="\n")
+            output.file.write_text(text, encoding="utf-8", errors="replace", newline="\n")
         except OSError as error:
             raise ConfigError(f"{output.file}: cannot be written: {error.strerror or error}") from None
 
 
 def write_stdout(text: str) -> None:
     """Write UTF-8 whatever the locale says: a report in a file or pipe must not depend on it."""
+    data = text.encode("utf-8", errors="replace")  # the name of a file may be no text at all
     if sys.stdout.isatty() or not hasattr(sys.stdout, "buffer"):
-        sys.stdout.write(text)
+        sys.stdout.write(data.decode("utf-8"))
     else:
         sys.stdout.flush()
-        sys.stdout.buffer.write(text.encode("utf-8", errors="replace"))
+        sys.stdout.buffer.write(data)
     sys.stdout.flush()
 
 

@@ -30,8 +30,8 @@ class Artifacts:
         """(percent-encoded relative URI, the base it is relative to) of a path as findings give it."""
         real = (self._sources.cwd / path).resolve()
         if real.is_relative_to(self._root):
-            return quote(real.relative_to(self._root).as_posix()), SOURCE_ROOT
-        return quote(real.relative_to(_package_home(real)).as_posix()), PACKAGES
+            return quote(real.relative_to(self._root).as_posix(), errors="surrogateescape"), SOURCE_ROOT
+        return quote(real.relative_to(_package_home(real)).as_posix(), errors="surrogateescape"), PACKAGES
 
     def line_hash(self, path: str, line: int) -> str | None:
         """GitHub's fingerprint of a 1-based line, or None where there is no such line."""

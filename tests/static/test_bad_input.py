@@ -94,6 +94,18 @@ def test_a_file_without_permission(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "compilelint: secret.py: cannot be read: Permission denied\n"
 
 
+def test_a_name_that_is_no_text(capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        Path(os.fsdecode(b"caf\xe9.py")).write_text(HAZARD)
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names only")
+    for name in ("concise", "json", "sarif", "full", "junit", "github"):
+        assert main(["check", ".", "--output-format", name]) == 1
+        output = capsys.readouterr()
+        assert "CL101" in output.out
+        assert output.err == ""
+
+
 def test_links_in_circles_end(capsys: pytest.CaptureFixture[str]) -> None:
     Path("good.py").write_text(HAZARD)
     Path("folder").symlink_to(".")
