@@ -6,7 +6,8 @@ A file `rules/clNNN_some_name.py` gives the rule its code (`CLNNN`) and name (`s
   `## What it does`, `## Why it costs`, `## Write instead`, optionally `## Limits`, `## References`;
 - `HAZARD`: the hazard class its findings carry unless a hit says otherwise;
 - `WATCH`: what makes the check run at all;
-- `BAD` and `GOOD`: examples, each an experiment with its measured outcome; a reported line ends in `# ~`;
+- `BAD` and `GOOD`: examples, each an experiment with its measured outcome; a reported line ends in `# ~`, one that
+  another rule reports on the way in `# ~ CL202`;
 - `check(node, view)`: yields a `Hit` for each hazard at `node`;
 - optionally `fix(node, view)`: the edit for a hit at `node`;
 - optionally `FALLBACK = True`: the rule's findings give way to those of any other rule in the same place.

@@ -73,7 +73,8 @@ def _examples(bad: Sequence[Example], good: Sequence[Example]) -> str:
 
 
 def _marked(code: str) -> str:
-    return re.sub(r"  # ~$", "  # <- here", code.strip(), flags=re.MULTILINE)
+    code = re.sub(r"  # ~ (CL\d{3})$", r"  # \1", code.strip(), flags=re.MULTILINE)
+    return re.sub(r"  # ~$", "  # <- here", code, flags=re.MULTILINE)
 
 
 def _outcome(example: Example) -> str:

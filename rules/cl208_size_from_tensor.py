@@ -32,36 +32,10 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.sizes import COUNTS, numbers_of
 from compilelint.static.tensors import data, scalar_tensor, written_constant
 
 HAZARD = "graph-break"
-EVERY: tuple[tuple[int, str], ...] = tuple((position, "size") for position in range(6))
-COUNTS: dict[str, tuple[tuple[int, str], ...]] = {
-    **dict.fromkeys(("zeros", "ones", "empty", "rand", "randn", "new_zeros", "new_ones", "new_empty"), EVERY),
-    **dict.fromkeys(("view", "reshape", "expand", "repeat", "tile"), EVERY),
-    **dict.fromkeys(("full", "new_full"), ((0, "size"),)),
-    "arange": ((0, "start"), (1, "end"), (2, "step")),
-    "linspace": ((2, "steps"),),
-    "randint": ((0, "low"), (1, "high"), (2, "size")),
-    "randperm": ((0, "n"),),
-    "eye": ((0, "n"), (1, "m")),
-    "pad": ((1, "pad"),),
-    "interpolate": ((1, "size"), (2, "scale_factor")),
-    "one_hot": ((1, "num_classes"),),
-    **dict.fromkeys(("topk", "kthvalue"), ((0, "k"), (1, "dim"))),
-    "split": ((0, "split_size"), (0, "split_size_or_sections"), (1, "dim")),
-    "chunk": ((0, "chunks"), (1, "dim")),
-    "roll": ((0, "shifts"), (1, "dims")),
-    "narrow": ((0, "dim"), (1, "start"), (2, "length")),
-    "select": ((0, "dim"), (1, "index")),
-    "unfold": ((0, "dimension"), (1, "size"), (2, "step")),
-    "dropout": ((1, "p"),),
-}
-"""Positions and names of parameters that must be Python numbers; positions of methods leave the tensor out."""
-METHODS = frozenset(("view reshape expand repeat tile topk kthvalue split chunk roll narrow select unfold").split())
-"""Those of COUNTS whose function form, `torch.roll(x, ...)`, has the tensor first."""
-FUNCTIONAL = frozenset({"pad", "interpolate", "one_hot", "dropout"})
-"""Those of torch.nn.functional, where names such as `unfold` mean something else."""
 WATCH = Watch(nodes=(ast.Call,), names=frozenset(COUNTS))
 
 
@@ -69,34 +43,19 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per call; the first number that is a tensor gives the words."""
     if not isinstance(node, ast.Call):
         return
-    callee = view.callee(node)
-    prefix, _, name = callee.rpartition(".")
-    if name not in COUNTS or prefix not in ("torch", "torch.Tensor", "torch.nn.functional"):
-        return
-    if (name in FUNCTIONAL) is not (prefix == "torch.nn.functional"):
-        return
-    shift = 1 if name in METHODS and prefix == "torch" else 0
-    for position, keyword in COUNTS[name]:
-        argument = view.argument(node, position + shift, keyword)
-        for part in numbers_in(argument):
-            value = view.kind(part)
-            # A guess is not enough here: most numbers of unknown origin in such places are ints.
-            certain = scalar_tensor(value) or (data(value) if data(value) == "certain" else None)
-            if certain is not None and not written_constant(part, view):
-                yield Hit(
-                    node,
-                    f"`{name}` needs a Python number: the tensor `{view.text(part)}` is read back and splits the graph",
-                    "use a bound known to Python and a mask, or pass the number into the region as an int",
-                    certain,
-                )
-                return
-
-
-def numbers_in(argument: ast.expr | None) -> list[ast.expr]:
-    """The parts of a size, written as one number or as a tuple or list."""
-    if argument is None:
-        return []
-    return list(argument.elts) if isinstance(argument, (ast.Tuple, ast.List)) else [argument]
+    for part in numbers_of(node, view):
+        value = view.kind(part)
+        # A guess is not enough here: most numbers of unknown origin in such places are ints.
+        certain = scalar_tensor(value) or (data(value) if data(value) == "certain" else None)
+        if certain is not None and not written_constant(part, view):
+            name = view.callee(node).rpartition(".")[2]
+            yield Hit(
+                node,
+                f"`{name}` needs a Python number: the tensor `{view.text(part)}` is read back and splits the graph",
+                "use a bound known to Python and a mask, or pass the number into the region as an int",
+                certain,
+            )
+            return
 
 
 BAD = (
