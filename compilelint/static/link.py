@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from compilelint.static.definitions import ClassRef, FunctionRef, class_members, function_ref
-from compilelint.static.index import FunctionNode, ModuleIndex
+from compilelint.static.index import FunctionNode, Import, ModuleIndex
 from compilelint.static.program import Program
 
 HOST_WORDS = ("compile", "mark_dynamic", "mark_static", "cudagraph_mark_step_begin")
@@ -178,7 +178,10 @@ def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
 
     Of a script only the methods of its modules: a script calls its functions itself. What is not public, prepares
     weights or data, reads or writes files, is left out; whether a function gives back tensors is for the tracer to say.
+    A file that imports compilelint describes targets: it builds models and their inputs.
     """
+    if any(isinstance(bound, Import) and bound.module == "compilelint" for bound in module.bindings.values()):
+        return
     parts = module.name.split(".")
     packaged = len(parts) > 1
     if packaged and _OUTSIDE_WORDS & {word for part in parts for word in part.lower().split("_")}:

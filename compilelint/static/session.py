@@ -21,6 +21,7 @@ from compilelint.static.flag import Flagger
 from compilelint.static.index import ModuleIndex
 from compilelint.static.program import Program
 from compilelint.static.tracer import statements
+from compilelint.static.tracer.attributes import is_opaque
 from compilelint.static.tracer.binding import root_arguments, takes_tensor
 from compilelint.static.tracer.frame import Frame, Mode
 from compilelint.static.tracer.tracer import Tracer
@@ -189,7 +190,7 @@ class _Session:
     def _public(self, module: ModuleIndex) -> None:
         """Functions on tensors that a model outside the project may call; see `link.public_functions`."""
         for root in link.public_functions(self.program, module):
-            if self.tracer.was_entered(root.ref):
+            if self.tracer.was_entered(root.ref) or is_opaque(root.ref):
                 continue
             receiver = self.tracer.instance_of(root.receiver) if root.receiver is not None else None
             self.flagger.hold()

@@ -232,6 +232,15 @@ def _of_external_instance(owner: ExternalInstance, name: str) -> Value:
     return Method(owner, name)
 
 
+OPAQUE = frozenset({"custom_op", "triton_op", "allow_in_graph", "nonstrict_trace", "assume_constant_result"})
+"""Decorators whose functions Dynamo puts into the graph, or calls once, without tracing the body (measured on 2.13)."""
+
+
+def is_opaque(ref: FunctionRef) -> bool:
+    """Whether Dynamo leaves the body of a function alone because of a decorator."""
+    return any(name.rpartition(".")[2] in OPAQUE for name in decorator_names(ref))
+
+
 def iterate(value: Value, frame: Frame) -> Value:
     """What iterating over one alternative of a value yields."""
     if isinstance(value, Tensor):

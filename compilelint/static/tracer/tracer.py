@@ -232,7 +232,7 @@ class Tracer:
     ) -> Value:
         """Walk a function of the project as called from `caller`, and give what it returns."""
         mode = caller.mode
-        if mode == "decode-loop":
+        if mode == "decode-loop" or (mode == "compiled" and attributes.is_opaque(function.ref)):
             mode = "host"
         limit = MAX_DEPTH if mode == "compiled" else HOST_DEPTH if mode == "host" else 12
         if caller.depth >= limit:
