@@ -10,6 +10,7 @@ from compilelint.model import CONFIDENCES, Confidence, Finding, Hazard, Span
 from compilelint.rule import Hit, RegionKind, Rule
 from compilelint.static.index import ModuleIndex
 from compilelint.static.tracer.frame import Frame
+from compilelint.static.values import Const
 from compilelint.static.view import FrameView, Scope, ScopeNodes
 
 _RESUMABLE_CONTEXTS = frozenset(
@@ -58,6 +59,17 @@ class Flagger:
     def drop(self) -> None:
         """Forget the frames kept back."""
         self._held = None
+
+    def drives(self) -> bool:
+        """Whether the frames kept back call something compiled, so that their root runs around the model."""
+        return any(frame.is_below_compiled() for frame in self._held or [])
+
+    def release_compiled(self) -> None:
+        """Of the frames kept back, look at those that something compiled was entered for."""
+        held, self._held = self._held or [], None
+        for frame in held:
+            if frame.is_below_compiled():
+                self.look(frame)
 
     def release(self, most: Confidence) -> None:
         """Look at the frames kept back; their findings are at most this sure."""
@@ -146,7 +158,8 @@ class Flagger:
         span = span_of(hit.node, view.frame.module)
         path = view.frame.tracer.display(view.frame.module)
         key = (rule.code, path, span)
-        confidence = max(hit.confidence, self._most, key=CONFIDENCES.index)
+        most: Confidence = "likely" if _may_be_passed_over(hit.node, view) else self._most
+        confidence = max(hit.confidence, self._most, most, key=CONFIDENCES.index)
         known = self._found.get(key)
         if known is not None and CONFIDENCES.index(known.confidence) <= CONFIDENCES.index(confidence):
             return
@@ -190,6 +203,20 @@ def number_apart(findings: Sequence[Finding]) -> Iterator[Finding]:
         count = seen.get(finding.fingerprint, 0)
         seen[finding.fingerprint] = count + 1
         yield dataclasses.replace(finding, fingerprint=f"{finding.fingerprint}-{count}") if count else finding
+
+
+def _may_be_passed_over(node: ast.AST, view: FrameView) -> bool:
+    """Whether an undecided `and`, `or` or ternary on the same line may keep an expression from running."""
+    below = node
+    for parent in view.parents(node):
+        if isinstance(parent, ast.BoolOp) and below is not parent.values[0]:
+            return True
+        if isinstance(parent, ast.IfExp) and below is not parent.test:
+            return not isinstance(view.kind(parent.test), Const)
+        if isinstance(parent, ast.stmt):
+            return False
+        below = parent
+    return False
 
 
 def _called_name(node: ast.AST) -> str:

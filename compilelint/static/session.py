@@ -195,7 +195,9 @@ class _Session:
             receiver = self.tracer.instance_of(root.receiver) if root.receiver is not None else None
             self.flagger.hold()
             result = self.tracer.run(Function(root.ref, receiver), (), dict(_OPEN), "compiled", None, None, root.why)
-            if gives_tensors(result) or (
+            if self.flagger.drives():
+                self.flagger.release_compiled()
+            elif gives_tensors(result) or (
                 takes_tensor(root.ref, module, self.tracer)
                 and not all(isinstance(option, (Const, Scalar)) for option in options(result))
             ):

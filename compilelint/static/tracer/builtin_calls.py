@@ -212,7 +212,7 @@ def _getattr(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame
     if not isinstance(args[1], Const) or not isinstance(args[1].value, str):
         return UNKNOWN
     found = attributes.get(args[0], args[1].value, frame)
-    if len(args) > 2 and not isinstance(args[0], (Instance, Tensor, ExternalInstance)):
+    if len(args) > 2 and not isinstance(args[0], (Instance, Tensor, ExternalInstance, External)):
         return join(found, args[2]) if found != UNKNOWN else UNKNOWN
     if len(args) > 2 and isinstance(found, Method):
         return UNKNOWN

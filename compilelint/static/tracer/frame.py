@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from compilelint.model import Step
 from compilelint.static.definitions import FunctionRef
 from compilelint.static.index import ModuleIndex
-from compilelint.static.values import UNKNOWN, Closure, Value, join
+from compilelint.static.values import UNKNOWN, Closure, Compiled, Value, join, options
 
 if TYPE_CHECKING:
     from compilelint.static.tracer.tracer import Tracer
@@ -67,6 +67,15 @@ class Frame:
     def kind(self, node: ast.AST) -> Value:
         """What was recorded for an expression; UNKNOWN if no path reached it."""
         return self.kinds.get(node, UNKNOWN)
+
+    def is_below_compiled(self) -> bool:
+        """Whether the way to this frame leads through a call of what torch.compile returned."""
+        return any(
+            isinstance(option, Compiled)
+            for frame, _ in self._callers()
+            if frame.caller is not None and isinstance(frame.site, ast.Call)
+            for option in options(frame.caller.kind(frame.site.func))
+        )
 
     def path(self) -> tuple[Step, ...]:
         """The call path that leads here, outermost first, this frame's own function last."""
