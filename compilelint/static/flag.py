@@ -60,10 +60,6 @@ class Flagger:
         """Forget the frames kept back."""
         self._held = None
 
-    def drives(self) -> bool:
-        """Whether the frames kept back call something compiled, so that their root runs around the model."""
-        return any(frame.is_below_compiled() for frame in self._held or [])
-
     def release_compiled(self) -> None:
         """Of the frames kept back, look at those that something compiled was entered for."""
         held, self._held = self._held or [], None

@@ -195,7 +195,7 @@ class _Session:
             receiver = self.tracer.instance_of(root.receiver) if root.receiver is not None else None
             self.flagger.hold()
             result = self.tracer.run(Function(root.ref, receiver), (), dict(_OPEN), "compiled", None, None, root.why)
-            if self.flagger.drives():
+            if root.ref in self.tracer.drivers:
                 self.flagger.release_compiled()
             elif gives_tensors(result) or (
                 takes_tensor(root.ref, module, self.tracer)

@@ -68,6 +68,10 @@ class Frame:
         """What was recorded for an expression; UNKNOWN if no path reached it."""
         return self.kinds.get(node, UNKNOWN)
 
+    def outermost(self) -> Frame:
+        """The frame of the root that this one was reached from."""
+        return self if self.caller is None else self.caller.outermost()
+
     def is_below_compiled(self) -> bool:
         """Whether the way to this frame leads through a call of what torch.compile returned."""
         return any(

@@ -71,6 +71,8 @@ class Tracer:
         self.hooks: list[tuple[str, Value, str]] = []
         """Forward hooks seen being registered: the module that does it, the function, and how."""
         self._compile_sites: list[tuple[str, Compiled, str]] = []
+        self.drivers: set[FunctionRef] = set()
+        """Roots that call something compiled: where nothing says that they are compiled themselves, they aren't."""
 
     # What the walkers of expressions and statements ask for; here so that they need not know each other.
 
@@ -248,6 +250,7 @@ class Tracer:
         caller: Frame,
     ) -> Value:
         """Call what torch.compile returned: a compiled region begins."""
+        self.drivers.add(caller.outermost().ref)
         inner = function.inner
         if isinstance(inner, Instance):
             inner = attributes.get(inner, "forward", caller)
