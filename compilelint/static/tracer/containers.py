@@ -91,7 +91,14 @@ def _mapping_method(
             for key, value in receiver.entries:
                 if key == args[0].value:
                     return value
-            return default if receiver.element == UNKNOWN and receiver.entries else join(receiver.element, default)
+            if receiver.element == UNKNOWN and receiver.entries:
+                return default
+            # `kwargs.get("debug", False)` asks for a flag, whatever else the dict holds.
+            return (
+                Scalar("bool")
+                if isinstance(default, Const) and default.type == "bool"
+                else join(receiver.element, default)
+            )
         return join(element_of(receiver), default)
     if name == "values":
         return Sequence("iterator", None, element_of(receiver))

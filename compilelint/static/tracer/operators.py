@@ -54,6 +54,10 @@ def _binary(left: Value, op: ast.operator, right: Value) -> Value:
         return tensor_result(left, right, _arithmetic_element(left, op, right))
     if isinstance(left, Array) or isinstance(right, Array):
         return Array(_arithmetic_element(left, op, right), _rank(left, right))
+    for side in (left, right):
+        # `True | x` and `False & x` are decided whatever flag x is.
+        if (isinstance(op, ast.BitOr) and side == Const(True)) or (isinstance(op, ast.BitAnd) and side == Const(False)):
+            return side
     if isinstance(left, Const) and isinstance(right, Const):
         return _fold(left, op, right)
     if isinstance(left, Sequence) or isinstance(right, Sequence):
