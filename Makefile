@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test clean
+.PHONY: demo test bench clean
 
 DEMO_TARGETS := decoder-hazards decoder-clean moe-hazards
 
@@ -19,6 +19,10 @@ test: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
+
+# CPU time of the static pass beside two parsers; BENCH="folder ..." measures other code.
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/speed/run.py $(BENCH)
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "compilelint needs Python 3.10 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)")'
