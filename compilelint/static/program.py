@@ -199,6 +199,8 @@ class Program:
             return self.module(dotted) or Outside(dotted)
         if not binding.attribute:
             return source
+        if source.bindings.get(binding.attribute) == binding:  # `from . import ops` in the package's own __init__.py
+            return self.module(dotted) or Outside(dotted)
         return self.member(source, binding.attribute, hops + 1) or Outside(dotted)
 
     def member(self, module: ModuleIndex, name: str, hops: int = 0) -> Definition | None:
@@ -270,7 +272,8 @@ class Program:
             bases = self.bases(ref)
             for base in bases:
                 chains.append(list(self.mro(base)) if isinstance(base, ClassRef) else [base])
-            self._mro[ref] = (ref, *_merge_orders([*chains, list(bases)]))
+            merged = _merge_orders([*chains, list(bases)])
+            self._mro[ref] = (ref, *(base for base in merged if base != ref))
         return self._mro[ref]
 
     def method(self, ref: ClassRef, name: str, after: ClassRef | None = None) -> FunctionRef | ClassAttribute | None:
