@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import os
 import sys
 import threading
@@ -100,6 +101,10 @@ def _with_deep_stack(job: Callable[[], Result]) -> Result:
 
     before, size = sys.getrecursionlimit(), threading.stack_size(STACK_BYTES)
     sys.setrecursionlimit(RECURSION_LIMIT)
+    # Syntax trees hold no cycles worth collecting, and looking for some takes three quarters of the time it takes to
+    # parse (15 MB of transformers: 7.3 s with the collector, 1.9 s without).
+    collecting = gc.isenabled()
+    gc.disable()
     try:
         thread = threading.Thread(target=work, name="compilelint-static")
         thread.start()
@@ -107,6 +112,8 @@ def _with_deep_stack(job: Callable[[], Result]) -> Result:
     finally:
         sys.setrecursionlimit(before)
         threading.stack_size(size)
+        if collecting:
+            gc.enable()
     if errors:
         raise errors[0]
     return outcome[0]
