@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from compilelint.static.tracer import attributes, calls, narrowing, operators
+from compilelint.static.tracer import attributes, narrowing, operators
+from compilelint.static.tracer.callees import type_name
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import (
     NONE,
@@ -242,7 +243,7 @@ def _type(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame: F
     value = args[0] if len(args) == 1 else UNKNOWN
     if isinstance(value, Instance):
         return Class(value.ref)
-    return External(calls.type_name(value)) if isinstance(value, (ExternalInstance, Tensor)) else UNKNOWN
+    return External(type_name(value)) if isinstance(value, (ExternalInstance, Tensor)) else UNKNOWN
 
 
 def _dict(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame: Frame) -> Value:

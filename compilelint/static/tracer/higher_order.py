@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from compilelint.static.tracer import attributes, calls
+from compilelint.static.tracer import attributes
 from compilelint.static.tracer.attributes import AUTOGRAD_CONTEXT
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import (
@@ -103,7 +103,7 @@ def _cond(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) ->
         return UNKNOWN
     operands = args[3] if len(args) > 3 else Sequence("tuple", ())
     items = operands.items if isinstance(operands, Sequence) and operands.items is not None else ()
-    return join_all(calls.call(branch, items, {}, node, frame) for branch in args[1:3])
+    return join_all(frame.tracer.call(branch, items, {}, node, frame) for branch in args[1:3])
 
 
 def _reduce(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:

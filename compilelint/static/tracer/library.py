@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 import sys
 
-from compilelint.static.tracer import calls, higher_order
+from compilelint.static.tracer import higher_order
+from compilelint.static.tracer.callees import call_back
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.tracer.grammar import value_of_return
 from compilelint.static.tracer.operators import element
@@ -93,7 +94,7 @@ def call(name: str, args: tuple[Value, ...], keywords: Keywords, node: ast.AST |
     if name in ("torch.tensor", "torch.as_tensor", "torch.asarray", "torch.scalar_tensor", "torch.from_numpy"):
         return _from_data(args, keywords, frame)
     if name.partition(".")[0] not in sys.stdlib_module_names:
-        calls.call_back(args, args, node, frame)
+        call_back(args, args, node, frame)
     fact = frame.tracer.table.fact(name)
     result = value_of_return(fact.returns, _first_tensor(args)) if fact is not None else UNKNOWN
     if result == UNKNOWN:
@@ -186,7 +187,7 @@ def tensor_method(
     if name in ("split", "chunk", "unbind", "tensor_split", "split_with_sizes"):
         rank = receiver.rank - 1 if name == "unbind" and receiver.rank else None
         return Sequence("tuple", None, Tensor(receiver.element, rank, receiver.sure, receiver.host))
-    calls.call_back(args, args, node, frame)
+    call_back(args, args, node, frame)
     fact = frame.tracer.table.fact(f"torch.Tensor.{name}")
     if fact is None:
         return UNKNOWN

@@ -1,0 +1,91 @@
+"""What is called, by name, and functions that are handed to something else to call."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from compilelint.static.tracer.frame import Frame
+from compilelint.static.values import (
+    UNKNOWN,
+    Array,
+    Class,
+    Compiled,
+    Const,
+    External,
+    ExternalInstance,
+    Function,
+    Instance,
+    Mapping,
+    Method,
+    Partial,
+    Scalar,
+    Sequence,
+    Tensor,
+    Value,
+    join_all,
+    options,
+)
+
+
+def callee_name(function: Value, node: ast.expr) -> str:
+    """The dotted name of what is called; see `compilelint.rule.View.callee`."""
+    names = [name for option in options(function) if (name := _callee(option))]
+    for name in names:
+        if name.startswith(("torch.", "builtins.")):
+            return name
+    if names:
+        return names[0]
+    return f"?.{node.attr}" if isinstance(node, ast.Attribute) else "?"
+
+
+def _callee(function: Value) -> str:
+    if isinstance(function, External):
+        return function.name
+    if isinstance(function, Function):
+        return f"{function.ref.module}.{function.ref.qualname}"
+    if isinstance(function, Class):
+        return f"{function.ref.module}.{function.ref.qualname}"
+    if isinstance(function, Instance):
+        return f"{function.ref.module}.{function.ref.qualname}.__call__"
+    if isinstance(function, ExternalInstance):
+        return f"{function.name}.__call__"
+    if isinstance(function, Partial):
+        return _callee(function.function)
+    if isinstance(function, Compiled):
+        return _callee(function.inner)
+    if isinstance(function, Method):
+        owner = type_name(function.receiver)
+        return f"{owner}.{function.name}" if owner else f"?.{function.name}"
+    return ""
+
+
+def type_name(value: Value) -> str:
+    """The dotted name of a value's class, for the methods of things that are not project objects."""
+    if isinstance(value, Tensor):
+        return "torch.Tensor"
+    if isinstance(value, Array):
+        return "numpy.ndarray"
+    if isinstance(value, Sequence):
+        return "torch.Size" if value.form == "size" else value.form
+    if isinstance(value, Mapping):
+        return "dict"
+    if isinstance(value, (Const, Scalar)):
+        return value.type if value.type not in ("object", "number", "NoneType") else ""
+    if isinstance(value, ExternalInstance):
+        return value.name
+    if isinstance(value, Instance):
+        return "torch.nn.Module" if value.is_module else f"{value.ref.module}.{value.ref.qualname}"
+    return ""
+
+
+def call_back(handed: Iterable[Value], args: tuple[Value, ...], node: ast.AST | None, frame: Frame) -> Value:
+    """Functions handed to something unknown are taken to be called with the arguments that follow them."""
+    if frame.mode == "construct":
+        return UNKNOWN
+    results: list[Value] = []
+    for value in handed:
+        if isinstance(value, (Function, Partial)) and node is not None:
+            following = args[args.index(value) + 1 :] if value in args else ()
+            results.append(frame.tracer.call(value, following, {"*": UNKNOWN, "**": UNKNOWN}, node, frame))
+    return join_all(results)
