@@ -19,6 +19,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (default: sys.argv) and return its exit code; only argparse's own exits raise SystemExit."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
+        if sys.flags.optimize > 1:
+            raise ConfigError("python -OO drops the docstrings that the rules are documented in: use -O")
         options = parse(arguments)
         return COMMANDS[options.command](options)
     except ConfigError as error:

@@ -9,7 +9,6 @@ A file `rules/clNNN_some_name.py` gives the rule its code (`CLNNN`) and name (`s
 - `BAD` and `GOOD`: examples, each an experiment with its measured outcome; a reported line ends in `# ~`, one that
   another rule reports on the way in `# ~ CL202`;
 - `check(node, view)`: yields a `Hit` for each hazard at `node`;
-- optionally `fix(node, view)`: the edit for a hit at `node`;
 - optionally `FALLBACK = True`: the rule's findings give way to those of any other rule in the same place.
 
 Nothing else needs editing to add a rule.
@@ -22,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from compilelint.model import Confidence, Fix, Hazard, RuleCard
+from compilelint.model import Confidence, Hazard, RuleCard
 from compilelint.static.values import Value
 
 RegionKind = Literal["compiled", "decode-loop", "host"]
@@ -50,8 +49,6 @@ class Example:
     default: Outcome = "unmeasured"
     fullgraph: Outcome = "unmeasured"
     inside: bool = False
-    since: str = ""
-    """Lowest torch version the outcome was measured on where older ones are known to differ, e.g. `"2.12"`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +152,6 @@ class Rule:
     check: Callable[[ast.AST, View], Iterator[Hit]]
     bad: tuple[Example, ...]
     good: tuple[Example, ...]
-    fix: Callable[[ast.AST, View], Fix | None] | None = None
     fallback: bool = False
     """Speaks only where no other rule does: its finding gives way to another's that overlaps it."""
 

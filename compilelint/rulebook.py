@@ -60,7 +60,6 @@ def rule_from(module: ModuleType) -> Rule:
         module.check,
         tuple(module.BAD),
         tuple(module.GOOD),
-        getattr(module, "fix", None),
         getattr(module, "FALLBACK", False),
     )
 

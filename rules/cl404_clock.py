@@ -91,7 +91,6 @@ def stamp(x):
         default="break",
         fullgraph="break",
         inside=True,
-        since="2.13",
     ),
 )
 

@@ -201,6 +201,5 @@ class Sampler(nn.Module):
         run="(Sampler(), [(torch.ones(2, 4),)])",
         default="clean",
         fullgraph="clean",
-        since="2.12",
     ),
 )

@@ -305,3 +305,9 @@ def test_an_internal_error_is_not_a_finding(
     monkeypatch.setattr(compilelint.static, "lint", fail)
     assert main([]) == 2
     assert capsys.readouterr().err.endswith("internal error; please report it with the lines above\n")
+
+
+def test_python_without_docstrings_is_told_in_one_line() -> None:
+    run = subprocess.run([sys.executable, "-OO", "-m", "compilelint", "rule"], capture_output=True, text=True)
+    assert run.returncode == 2
+    assert run.stderr == "compilelint: python -OO drops the docstrings that the rules are documented in: use -O\n"

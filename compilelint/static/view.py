@@ -98,10 +98,6 @@ class FrameView:
         """See View."""
         return self.frame.kinds.get(node, UNKNOWN)
 
-    def tested(self, node: ast.expr) -> Value:
-        """What is asked for its truth at `node`: mostly its kind, but the first part of a chained comparison."""
-        return self.frame.tests.get(node, UNKNOWN)
-
     def callee(self, call: ast.Call) -> str:
         """See View."""
         return self.frame.callees.get(call, "?")
