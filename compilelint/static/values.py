@@ -276,6 +276,8 @@ def _merge(old: Value, new: Value) -> Value | None:
     if isinstance(old, Sequence) and isinstance(new, Sequence) and old.form == new.form:
         if old.items is not None and new.items is not None and len(old.items) == len(new.items):
             return Sequence(old.form, tuple(join(a, b) for a, b in zip(old.items, new.items, strict=True)))
+        if () in (old.items, new.items):  # an empty list says nothing of what the other one holds
+            return Sequence(old.form, None, element_of(new if old.items == () else old))
         return Sequence(old.form, None, join(element_of(old), element_of(new)))
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         keys = dict(old.entries)

@@ -9,6 +9,7 @@ from compilelint.static.tracer.annotations import value_of_annotation
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.tracer.grammar import value_of_return
 from compilelint.static.values import (
+    NONE,
     UNKNOWN,
     Array,
     Class,
@@ -46,6 +47,8 @@ _TENSOR_ATTRIBUTES: dict[str, Value] = {
     "names": Scalar("object"),
     "grad_fn": Scalar("object"),
 }
+_FIELDS = {"values": 0, "indices": 1}
+"""What torch calls the parts of the pairs that `max`, `sort`, `topk` and their like return."""
 _ARRAY_ATTRIBUTES: dict[str, Value] = {
     "shape": Sequence("tuple", None, Scalar("int", "shape")),
     "ndim": Scalar("int", "shape"),
@@ -81,6 +84,8 @@ def _get(owner: Value, name: str, frame: Frame) -> Value:
         return _of_external_instance(owner, name)
     if isinstance(owner, (Function, Partial)):
         return owner if name in ("__call__", "__func__", "__wrapped__") else UNKNOWN
+    if isinstance(owner, Sequence) and owner.form == "tuple" and name in _FIELDS and owner.items is not None:
+        return owner.items[_FIELDS[name]] if len(owner.items) == 2 else element_of(owner)
     if isinstance(owner, (Sequence, Mapping)) or (isinstance(owner, (Const, Scalar)) and owner.type == "str"):
         return Method(owner, name)
     return Scalar("object") if isinstance(owner, Scalar) else UNKNOWN
@@ -90,7 +95,9 @@ def _of_tensor(owner: Tensor, name: str, frame: Frame) -> Value:
     if name in _TENSOR_ATTRIBUTES:
         return _TENSOR_ATTRIBUTES[name]
     if name in _SAME_TENSOR:
-        return owner if name in ("data", "grad") else Tensor(owner.element, None, owner.sure, owner.host)
+        if name == "grad":
+            return join(owner, NONE)
+        return owner if name == "data" else Tensor(owner.element, None, owner.sure, owner.host)
     fact = frame.tracer.table.fact(f"torch.Tensor.{name}")
     if fact is not None and "get" in fact.probes:
         return value_of_return(fact.returns, owner)

@@ -246,11 +246,23 @@ def _type(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame: F
     return External(type_name(value)) if isinstance(value, (ExternalInstance, Tensor)) else UNKNOWN
 
 
+def _key_and_value(item: Value) -> tuple[object, Value] | None:
+    """A pair whose first part is a constant."""
+    if isinstance(item, Sequence) and item.items is not None and len(item.items) == 2:
+        key, value = item.items
+        return (key.value, value) if isinstance(key, Const) else None
+    return None
+
+
 def _dict(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame: Frame) -> Value:
     entries = {key: value for key, value in keywords.items() if key not in ("*", "**")}
     first = args[0] if args else Mapping()
     if isinstance(first, Mapping):
         return Mapping((*first.entries, *entries.items()), first.element)
+    if isinstance(first, Sequence) and first.items is not None:
+        known = [found for item in first.items if (found := _key_and_value(item)) is not None]
+        if len(known) == len(first.items):
+            return Mapping((*known, *entries.items()))
     pair = element_of(first)
     inner = pair.items[1] if isinstance(pair, Sequence) and pair.items and len(pair.items) == 2 else UNKNOWN
     return Mapping(tuple(entries.items()), inner)

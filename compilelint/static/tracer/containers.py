@@ -179,10 +179,9 @@ def module_method(
         return NONE
     if name in ("to", "cuda", "cpu", "eval", "train", "half", "float", "bfloat16", "requires_grad_", "apply"):
         return receiver
-    if name in ("parameters", "buffers"):
-        return Sequence("generator", None, Tensor("float"))
-    if name in ("named_parameters", "named_buffers"):
-        return Sequence("generator", None, Sequence("tuple", (Scalar("str"), Tensor("float"))))
+    if name in ("parameters", "buffers", "named_parameters", "named_buffers"):
+        item = Tensor("float" if name.endswith("parameters") else None)
+        return Sequence("generator", None, Sequence("tuple", (Scalar("str"), item)) if "named" in name else item)
     if name == "__setattr__" and len(args) == 2 and isinstance(args[0], Const):
         receiver.attributes[str(args[0].value)] = args[1]
         return NONE

@@ -12,6 +12,7 @@ from compilelint.static.values import (
     UNKNOWN,
     Class,
     Const,
+    External,
     ExternalInstance,
     Function,
     Mapping,
@@ -122,6 +123,10 @@ def _default_dict(args: Args, keywords: Keywords, node: ast.AST | None, frame: F
     return Mapping()
 
 
+def _ordered_dict(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
+    return frame.tracer.call(External("builtins.dict"), args, keywords, node, frame)
+
+
 def _tree_map(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
     if len(args) < 2:
         return UNKNOWN
@@ -162,7 +167,7 @@ _HANDLERS: dict[str, Callable[[Args, Keywords, ast.AST | None, Frame], Value]] =
     "torch.where": _where,
     "itertools.chain": _chain,
     "collections.defaultdict": _default_dict,
-    "collections.OrderedDict": _default_dict,
+    "collections.OrderedDict": _ordered_dict,
     "torch.utils._pytree.tree_map": _tree_map,
     "math.ceil": _whole_number,
     "math.floor": _whole_number,

@@ -29,6 +29,7 @@ from compilelint.static.values import (
     element_of,
     join_all,
     options,
+    tensors_in,
 )
 
 Keywords = dict[str, Value]
@@ -52,6 +53,7 @@ _SAME_ELEMENT = frozenset(
         "repeat_interleave zeros_like ones_like full_like empty_like rand_like randn_like broadcast_to atleast_1d"
     ).split()
 )
+_JOINS = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack"})
 _SAME_RANK = frozenset(
     (
         "clone contiguous detach clamp abs neg relu exp log sqrt long int float bool half double to cuda cpu add "
@@ -88,7 +90,7 @@ def call(name: str, args: tuple[Value, ...], keywords: Keywords, node: ast.AST |
         return special
     tail = name.rpartition(".")[2]
     if name.startswith("torch.nn.") and tail[:1].isupper():
-        return _construct_module(name, args)
+        return _construct_module(name, args, keywords)
     if name in ("torch.Tensor", "torch.FloatTensor", "torch.LongTensor", "torch.BoolTensor"):
         return Tensor({"F": "float", "L": "int", "B": "bool"}.get(tail[0]))  # type: ignore[arg-type]
     if name in ("torch.tensor", "torch.as_tensor", "torch.asarray", "torch.scalar_tensor", "torch.from_numpy"):
@@ -100,7 +102,7 @@ def call(name: str, args: tuple[Value, ...], keywords: Keywords, node: ast.AST |
     if result == UNKNOWN:
         result = _by_name(name)
     if name.startswith(_PYTHON_NUMBERS):
-        return join_all(option for option in options(result) if not isinstance(option, Tensor))
+        return join_all(option for option in options(result) if not isinstance(option, (Tensor, Array)))
     if name.startswith(("torch.", "einops.")):
         return _refine(result, name, tail, args, keywords, frame)
     return result
@@ -121,7 +123,7 @@ def _by_name(name: str) -> Value:
     return UNKNOWN
 
 
-def _construct_module(name: str, args: tuple[Value, ...]) -> Value:
+def _construct_module(name: str, args: tuple[Value, ...], keywords: Keywords) -> Value:
     if name in ("torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer", "torch.nn.parameter.Buffer"):
         kept = _first_tensor(args)
         return Tensor(
@@ -138,7 +140,8 @@ def _construct_module(name: str, args: tuple[Value, ...]) -> Value:
     if name == "torch.nn.Sequential":
         if len(args) == 1 and isinstance(args[0], Mapping):
             return ExternalInstance(name, tuple(value for _, value in args[0].entries))
-        return ExternalInstance(name, args[:32])
+        open_list = (keywords["*"],) if keywords.get("*", UNKNOWN) != UNKNOWN else ()  # `nn.Sequential(*blocks)`
+        return ExternalInstance(name, (*args, *open_list)[:32])
     return ExternalInstance(name)
 
 
@@ -180,6 +183,8 @@ def tensor_method(
         if receiver.rank == 0:
             return inner
         return Sequence("list", None, inner if receiver.rank == 1 else join_all([inner, Sequence("list", None, inner)]))
+    if name == "type":
+        return Tensor(_dtype(args[0]), receiver.rank, receiver.sure, receiver.host) if args else Scalar("str")
     if name in ("numpy", "__array__"):
         return Array(receiver.element, receiver.rank)
     if name in _ELEMENT_CASTS and not args:
@@ -222,12 +227,16 @@ def _refine(result: Value, name: str, tail: str, args: tuple[Value, ...], keywor
         kind = _dtype(keywords.get("dtype", args[1] if len(args) > 1 else NONE)) or (
             like.element if like and tail == "to" and "dtype" not in keywords and not _is_dtype(args) else None
         )
+    elif tail in _JOINS:
+        kind = like.element if like is not None else None  # the table tried these with floating-point tensors alone
     elif kind is None and like is not None and (tail in _SAME_ELEMENT or tail.rstrip("_") in _SAME_ELEMENT):
         kind = like.element
     elif kind is None and name in ("torch.arange", "torch.full", "torch.zeros", "torch.ones"):
         kind = _factory_element(tail, args)
     elif name in ("torch.rand", "torch.randn", "torch.linspace"):
         kind = "float"
+    elif name in ("torch.randint", "torch.randperm"):
+        kind = "int"
     # A method of something that only looks like a tensor gives something that only looks like one.
     sure = like is None or like.sure or not name.startswith("torch.Tensor.")
     return Tensor(kind, _rank(name, tail, args, keywords, like), sure, _on_host(tail, args, keywords, like))
@@ -319,7 +328,7 @@ def _first_tensor(args: tuple[Value, ...]) -> Value:
             if isinstance(option, Tensor):
                 return option
             if isinstance(option, Sequence):
-                inner = element_of(option)
-                if isinstance(inner, Tensor):
-                    return inner
+                inside = tensors_in(element_of(option))
+                if inside:
+                    return inside[0]
     return UNKNOWN

@@ -187,8 +187,8 @@ def _keep_loop_exit(before: Env, after: Env) -> None:
     """A path that leaves through `break` or `continue` still shows its variables to what follows the loop."""
     if "" in after:
         for name, value in after.items():
-            if name and "." not in name and name in before and before[name] is not value:
-                before[name] = join(before[name], value)
+            if name and "." not in name and before.get(name) is not value:
+                before[name] = join(before[name], value) if name in before else value
 
 
 def _for(node: ast.For | ast.AsyncFor, frame: Frame) -> bool:
@@ -204,7 +204,7 @@ def _for(node: ast.For | ast.AsyncFor, frame: Frame) -> bool:
         frame.env.pop("", None)
         entry = join_envs(entry, frame.env)
     frame.env = entry
-    return run_block(node.orelse, frame)
+    return _after_loop(node, frame)
 
 
 def _while(node: ast.While, frame: Frame) -> bool:
@@ -221,9 +221,23 @@ def _while(node: ast.While, frame: Frame) -> bool:
         frame.env.pop("", None)
         entry = join_envs(entry, frame.env)
     frame.env = entry
-    if endless and not any(isinstance(inner, ast.Break) for inner in ast.walk(node)):
+    if endless and not _breaks(node):
         return False
-    return run_block(node.orelse, frame)
+    return _after_loop(node, frame)
+
+
+def _after_loop(node: ast.For | ast.AsyncFor | ast.While, frame: Frame) -> bool:
+    """The `else` of a loop, which `break` jumps over."""
+    left = dict(frame.env)
+    falls_through = run_block(node.orelse, frame)
+    if not node.orelse or not _breaks(node):
+        return falls_through
+    frame.env = join_envs(left, frame.env) if falls_through else left
+    return True
+
+
+def _breaks(node: ast.stmt) -> bool:
+    return any(isinstance(inner, ast.Break) for inner in ast.walk(node))
 
 
 def _try(node: ast.Try, frame: Frame) -> bool:
@@ -356,8 +370,10 @@ def _bind_pattern(pattern: ast.pattern, subject: Value, frame: Frame) -> None:
         if pattern.name:
             frame.env[pattern.name] = subject
     elif isinstance(pattern, ast.MatchSequence):
+        starred = any(isinstance(inner, ast.MatchStar) for inner in pattern.patterns)
         for position, inner in enumerate(pattern.patterns):
-            _bind_pattern(inner, _part(subject, position, len(pattern.patterns), frame), frame)
+            part = iterate(subject, frame) if starred else _part(subject, position, len(pattern.patterns), frame)
+            _bind_pattern(inner, subject if isinstance(inner, ast.MatchStar) else part, frame)
     elif isinstance(pattern, ast.MatchOr):
         for inner in pattern.patterns:
             _bind_pattern(inner, subject, frame)

@@ -15,6 +15,7 @@ from compilelint.static.values import (
     ExternalInstance,
     Instance,
     Mapping,
+    Method,
     Scalar,
     Sequence,
     Tensor,
@@ -124,7 +125,7 @@ def _from_container(owner: ExternalInstance, index: Value, node: ast.Subscript) 
 
 def _from_instance(owner: Instance, index: Value, node: ast.Subscript, frame: Frame) -> Value:
     getter = attributes.get(owner, "__getitem__", frame)
-    if getter != UNKNOWN:
+    if getter != UNKNOWN and not isinstance(getter, Method):
         return frame.tracer.call(getter, (index,), {}, node, frame)
     # Dataclasses of the ModelOutput kind answer to names and positions alike.
     if isinstance(index, Const) and isinstance(index.value, str):
