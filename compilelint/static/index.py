@@ -1,6 +1,6 @@
 """One file -> what it defines: imports, functions, classes and their bases, and how it mentions torch.compile.
 
-The index knows neither rules nor other files. It is built from the standard library's `ast`, which parses five to nine
+The index knows neither rules nor other files. It is built from the standard library's `ast`, which parses nine to ten
 times faster than libcst (benchmarks/speed), and keeps the nodes of definitions so that the tracer can walk into them.
 """
 
