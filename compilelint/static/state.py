@@ -24,10 +24,12 @@ def own_nodes(scope: ast.AST) -> tuple[ast.AST, ...]:
 
 
 def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
-    for child in ast.iter_child_nodes(scope):
-        yield child
-        if not isinstance(child, _NESTED):
-            yield from _own_nodes(child)
+    pending = list(ast.iter_child_nodes(scope))[::-1]
+    while pending:
+        node = pending.pop()
+        yield node
+        if not isinstance(node, _NESTED):
+            pending.extend(list(ast.iter_child_nodes(node))[::-1])
 
 
 @lru_cache(maxsize=512)
