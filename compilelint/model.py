@@ -47,6 +47,22 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A change that a rule proposes, before anybody has asked for its edits (`compilelint.fix` works them out).
+
+    `guard`: the statement at `span` goes under `if not torch.compiler.is_compiling():`. `replace`: the expression at
+    `span` becomes `template`, in which `{part}` stands for the expression at `part`.
+    """
+
+    how: Literal["guard", "replace"]
+    title: str
+    safety: Safety
+    span: Span
+    template: str = ""
+    part: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Edit:
     """Replace the text in `span` by `replacement`."""
 
@@ -108,6 +124,8 @@ class Finding:
     evidence: tuple[Evidence, ...] = ()
     fixes: tuple[Fix, ...] = ()
     fingerprint: str = ""
+    rewrite: Rewrite | None = None
+    """What `fixes` are made from when they are asked for; no format shows it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ A file `rules/clNNN_some_name.py` gives the rule its code (`CLNNN`) and name (`s
 - `WATCH`: what makes the check run at all;
 - `BAD` and `GOOD`: examples, each an experiment with its measured outcome; a reported line ends in `# ~`, one that
   another rule reports on the way in `# ~ CL202`;
-- `check(node, view)`: yields a `Hit` for each hazard at `node`;
+- `check(node, view)`: yields a `Hit` for each hazard at `node`, with a `rewrite` where one change mends it (see
+  `compilelint.static.rewrites`);
 - optionally `FALLBACK = True`: the rule's findings give way to those of any other rule in the same place.
 
 Nothing else needs editing to add a rule.
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from compilelint.model import Confidence, Hazard, RuleCard
+from compilelint.model import Confidence, Hazard, Rewrite, RuleCard, Span
 from compilelint.static.values import Value
 
 RegionKind = Literal["compiled", "decode-loop", "host"]
@@ -70,13 +71,17 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One hazard: where, how sure, and in the user's own names what happens (`message`), what to write (`instead`)."""
+    """One hazard: where, how sure, and in the user's own names what happens (`message`), what to write (`instead`).
+
+    `rewrite` is that change where compilelint can make it: data, made by `compilelint.static.rewrites`.
+    """
 
     node: ast.expr | ast.stmt
     message: str
     instead: str
     confidence: Confidence = "certain"
     hazard: Hazard | None = None
+    rewrite: Rewrite | None = None
 
 
 class View(Protocol):
@@ -132,6 +137,9 @@ class View(Protocol):
 
     def argument(self, call: ast.Call, position: int, name: str) -> ast.expr | None:
         """The argument expression at a 0-based position (receiver not counted) or by keyword."""
+
+    def span(self, node: ast.expr | ast.stmt) -> Span:
+        """Where `node` stands in the file; a compound statement up to the end of its first line."""
 
     def text(self, node: ast.AST) -> str:
         """The source text of `node`, on one line, shortened for use in a message."""

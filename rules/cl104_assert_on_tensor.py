@@ -31,11 +31,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from compilelint.model import Rewrite, Safety
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.rewrites import replace
 from compilelint.static.tensors import decided, site_of
+from compilelint.static.values import Tensor
 
 HAZARD = "graph-break"
 WATCH = Watch(tests=True)
+NEGATED = "a `not` around it"
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
@@ -55,7 +59,39 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             f"this assert on the tensor `{view.text(node)}` has {why}: it splits the graph",
             'write `assert condition, "constant text"`, one tensor each and without `not`; or `torch._assert_async`',
             confidence,
+            rewrite=without_not(node, site, view) if why == NEGATED else None,
         )
+
+
+def without_not(node: ast.expr, site: ast.Assert, view: View) -> Rewrite | None:
+    """`assert not t` as `assert torch.logical_not(t)`, where the `not` is the whole test and one tensor its operand.
+
+    Safe if `t` is what a function of torch gives, and so a tensor for every caller.
+    """
+    negation = site.test
+    if not isinstance(negation, ast.UnaryOp) or negation.operand is not node or not isinstance(view.kind(node), Tensor):
+        return None
+    if isinstance(node, ast.Compare) and len(node.ops) > 1:
+        return None
+    root: ast.expr = node
+    while isinstance(root, ast.Call) and isinstance(root.func, ast.Attribute) and not from_torch(root, view):
+        root = root.func.value
+    safety: Safety = "safe" if isinstance(root, ast.Call) and from_torch(root, view) else "unsafe"
+    title = "negate with `torch.logical_not`, which stays in the graph"
+    return replace(negation, "torch.logical_not({part})", node, view, title, safety)
+
+
+def from_torch(call: ast.Call, view: View) -> bool:
+    """Whether this is `torch.isnan(…)` and the like: a function of the package, not a method."""
+    return (
+        isinstance(view.kind(call), Tensor)
+        and not view.callee(call).startswith("torch.Tensor.")
+        and (
+            isinstance(call.func, ast.Attribute)
+            and isinstance(call.func.value, ast.Name)
+            and call.func.value.id == "torch"
+        )
+    )
 
 
 def what_is_odd(node: ast.expr, site: ast.Assert, negated: bool) -> str | None:
@@ -63,7 +99,7 @@ def what_is_odd(node: ast.expr, site: ast.Assert, negated: bool) -> str | None:
     if site.msg is not None and not folded(site.msg):
         return "a message that is not a constant"
     if negated:
-        return "a `not` around it"
+        return NEGATED
     last = site.test
     while isinstance(last, ast.BoolOp):
         last = last.values[-1]
@@ -113,6 +149,19 @@ def normalise(weights: torch.Tensor):
     return weights / weights.sum()
 """,
         run="(normalise, [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import torch
+
+
+def logits(x: torch.Tensor):
+    assert not torch.isnan(x).any(), "nan"  # ~
+    return x.log_softmax(-1)
+""",
+        run="(logits, [(torch.ones(2, 4),)])",
         default="break",
         fullgraph="break",
     ),

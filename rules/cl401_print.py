@@ -33,6 +33,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.rewrites import guard
 
 HAZARD = "graph-break"
 STREAMS = tuple(
@@ -41,6 +42,8 @@ STREAMS = tuple(
 PRINTERS = frozenset(
     {"builtins.print", "builtins.input", "pprint.pprint", "pprint.pp", "pprint.pformat", "rich.print", *STREAMS}
 )
+UNGUARDED = frozenset({"builtins.input", "pprint.pformat"})
+"""Not there to be seen: the program needs what they give."""
 WATCH = Watch(nodes=(ast.Call,))
 
 
@@ -52,6 +55,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         node,
         f"`{view.text(node)}` is not a tensor operation: Dynamo splits the graph here to let Python run it",
         "remove it, move it to the caller, or guard it with `if not torch.compiler.is_compiling():`",
+        rewrite=guard(node, view, "prints nothing") if view.callee(node) not in UNGUARDED else None,
     )
 
 

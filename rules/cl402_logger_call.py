@@ -38,6 +38,7 @@ from collections.abc import Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.rewrites import guard
 from compilelint.static.values import ExternalInstance, Value, options
 
 HAZARD = "graph-break"
@@ -83,6 +84,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         "log outside the compiled code, guard with `if not torch.compiler.is_compiling():`, or add the method to "
         "`torch._dynamo.config.ignore_logging_functions` (torch 2.11 on)",
         confidence,
+        rewrite=guard(node, view, "logs nothing") if view.callee(node).rpartition(".")[2] in EMITTERS | ONCE else None,
     )
 
 

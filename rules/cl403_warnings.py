@@ -32,6 +32,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.rewrites import guard
 
 HAZARD = "graph-break"
 ISSUERS = frozenset({"warnings.warn", "warnings.warn_explicit", "torch._logging.warning_once"})
@@ -50,6 +51,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             f"`{view.text(node)}` is C code that Dynamo does not call: the graph splits here, shown or not",
             "warn in `__init__` or in the caller, guard with `if not torch.compiler.is_compiling():`, or add "
             "`warnings.warn` to `torch._dynamo.config.reorderable_logging_functions`",
+            rewrite=guard(node, view, "does not warn"),
         )
     elif callee in FILTERS:
         yield Hit(

@@ -28,7 +28,10 @@ import ast
 from collections.abc import Iterator
 from typing import Literal
 
+from compilelint.model import Rewrite
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.questions import assigned_once
+from compilelint.static.rewrites import replace
 from compilelint.static.values import (
     ExternalInstance,
     Instance,
@@ -45,6 +48,7 @@ DEEP = frozenset({"copy.deepcopy", "dataclasses.asdict", "dataclasses.astuple"})
 WATCH = Watch(nodes=(ast.Call,), names=frozenset({"deepcopy", "copy", "asdict", "astuple"}))
 
 Certainty = Literal["certain", "likely"]
+DISPLAYS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
 MAX_DEPTH = 3
 """How far into containers and objects a tensor is looked for; deeper ones are rare, and objects may form a cycle."""
 
@@ -63,13 +67,47 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
                 f"`{view.text(node)}` copies a tensor in a way that no graph records: Dynamo splits the graph here",
                 f"use `{what}.clone()` for a tensor, and copy modules before they are compiled",
                 certainty,
+                rewrite=as_method(node, kind, view),
             )
     elif callee == "copy.copy" and all(map(copied_in_c, options(kind))):
         yield Hit(
             node,
             f"`{view.text(node)}` reaches a copy method that Dynamo does not trace: the graph splits here",
             f"use `{what}.clone()` for a tensor, `{what}.copy()` or `list({what})` for a container",
+            rewrite=as_method(node, kind, view),
         )
+
+
+def as_method(call: ast.Call, kind: Value, view: View) -> Rewrite | None:
+    """The copy as a method call that Dynamo traces: `clone` for the deep copy of a tensor, `copy` for a container.
+
+    A clone stays attached to its original where a deep copy is a leaf. A shallow copy of a tensor shares its storage:
+    nothing is proposed for it.
+    """
+    if len(call.args) != 1 or call.keywords or isinstance(call.args[0], ast.Starred):
+        return None
+    what = call.args[0]
+    if view.callee(call) == "copy.deepcopy" and isinstance(kind, Tensor):
+        title = "clone the tensor; a clone is part of the graph that gradients flow through, a deep copy is not"
+        return replace(call, "{part}.clone()", what, view, title)
+    if view.callee(call) == "copy.copy" and isinstance(kind, (Sequence, Mapping)):
+        title = "use the container's own `copy`"
+        return replace(call, "{part}.copy()", what, view, title, "safe" if is_display(what, view) else "unsafe")
+    return None
+
+
+def is_display(node: ast.expr, view: View) -> bool:
+    """Whether `node` is a list, dict or set that is written out here, and so is one for every caller."""
+    if not isinstance(node, ast.Name):
+        return isinstance(node, DISPLAYS)
+    names = [part for part in ast.walk(view.function) if isinstance(part, (ast.Name, ast.arg))]
+    bound = [
+        name
+        for name in names
+        if (name.arg if isinstance(name, ast.arg) else name.id) == node.id
+        and not (isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load))
+    ]
+    return len(bound) == 1 and isinstance(assigned_once(view.function, node.id), DISPLAYS)
 
 
 def copied_in_c(kind: Value) -> bool:

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Collection, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from compilelint.command.options import settings_for
 from compilelint.command.output import emit, outputs, tell_failures
 from compilelint.config import ConfigError, Settings
 from compilelint.model import Failure, Finding, Report, RuleCard, TargetRun
+from compilelint.report import SHOWS_FIXES
 from compilelint.report.places import relative_to
 from compilelint.sift import BUILT_IN_CARDS, SUPPRESSION_CARD
 from compilelint.sift.select import SEEN, check_codes, outside_per_file_ignores, selected, sure_enough
@@ -29,6 +30,7 @@ def run(options: argparse.Namespace) -> int:
     cwd = Path.cwd()
     wanted = outputs(options.output_format, options.output_file)
     arguments = options.paths or ["."]
+    _check_fix_options(options, arguments)
     given = _stdin_text(arguments, options.stdin_filename, cwd)
     named = [Path(os.path.normpath(cwd / argument)) for argument in arguments if argument != "-"] or [*given]
     settings = settings_for(options, named, cwd)
@@ -43,7 +45,14 @@ def run(options: argparse.Namespace) -> int:
         print("".join(f"{_shown(file, cwd)}\n" for file in found.files), end="")
         return 0
     sources = Sources(cwd, {_shown(path, cwd): text for path, text in given.items()})
-    report = _report(options, settings, found, given, sources)
+    with_fixes = options.fix or options.diff or any(output.format in SHOWS_FIXES for output in wanted)
+    if options.fix and not options.diff:
+        from compilelint.command.fix import fix
+
+        check = partial(_report, options, settings, found, given, with_fixes=True)
+        report, sources = fix(check, found.files, cwd, unsafe=options.unsafe_fixes)
+    else:
+        report = _report(options, settings, found, given, sources, with_fixes=with_fixes)
     tell_failures(report.failures)
     for argument in found.empty:
         print(f"compilelint: no Python files found under {argument}", file=sys.stderr)
@@ -51,6 +60,10 @@ def run(options: argparse.Namespace) -> int:
         return _update_baseline(report, settings)
     if not _checked(report, found):
         return 2
+    if options.diff:
+        from compilelint.command.fix import show
+
+        return show(report, sources, unsafe=options.unsafe_fixes)
     emit(report, wanted, options, sources)
     return exit_code(report, settings)
 
@@ -77,7 +90,13 @@ def _fails(finding: Finding, settings: Settings) -> bool:
 
 
 def _report(
-    options: argparse.Namespace, settings: Settings, found: Discovery, given: dict[Path, str], sources: Sources
+    options: argparse.Namespace,
+    settings: Settings,
+    found: Discovery,
+    given: dict[Path, str],
+    sources: Sources,
+    *,
+    with_fixes: bool,
 ) -> Report:
     runs: tuple[TargetRun, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -102,6 +121,10 @@ def _report(
         runs = run_specs(specs, settings)
         findings = merge(findings, runs)
     findings = _sifted(findings, options, settings, found, sources, bool(runs))
+    if with_fixes:
+        from compilelint.fix import fixed
+
+        findings = fixed(findings, sources)
     report = Report(
         findings=findings,
         failures=failures,
@@ -175,6 +198,14 @@ def _checked(report: Report, found: Discovery) -> bool:
     read = any(_shown(file, Path.cwd()) not in unread for file in found.files)
     finished = any(run.status == "ok" for run in report.targets)
     return read or finished or (found.excluded > 0 and not report.failures and not found.empty)
+
+
+def _check_fix_options(options: argparse.Namespace, arguments: Sequence[str]) -> None:
+    """Raise ConfigError where the fix options ask for what cannot be done."""
+    if options.unsafe_fixes and not (options.fix or options.diff):
+        raise ConfigError("--unsafe-fixes goes with --fix or --diff")
+    if options.fix and not options.diff and "-" in arguments:
+        raise ConfigError("--fix has no file to write for standard input; --diff shows the fixes")
 
 
 def _update_baseline(report: Report, settings: Settings) -> int:

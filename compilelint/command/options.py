@@ -89,6 +89,7 @@ def check_parser() -> Parser:
     parser._optionals.title = "general"
     parser.add_argument("paths", nargs="*", metavar="PATH", help="files and folders, '-' for stdin (default: .)")
     _runtime_options(parser)
+    _fix_options(parser)
     _selection_options(parser)
     _file_options(parser)
     _output_options(parser)
@@ -137,6 +138,13 @@ def _runtime_options(parser: Parser) -> None:
     group.add_argument("--device", choices=DEVICES, help="where targets run (default: auto)")
     group.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="for each target (default: 300)")
     group.add_argument("--target-torch", metavar="VERSION", help="the torch version to speak about")
+
+
+def _fix_options(parser: Parser) -> None:
+    group = parser.add_argument_group("fixes")
+    group.add_argument("--fix", action="store_true", help="make the safe fixes, and report what remains")
+    group.add_argument("--unsafe-fixes", action="store_true", help="with --fix or --diff: unsafe ones as well")
+    group.add_argument("--diff", action="store_true", help="show what --fix would change, and write nothing")
 
 
 def _selection_options(parser: Parser) -> None:

@@ -17,6 +17,8 @@ Format = Literal["full", "concise", "json", "jsonl", "sarif", "github", "gitlab"
 
 FORMATS: tuple[Format, ...] = get_args(Format)
 
+SHOWS_FIXES: frozenset[Format] = frozenset({"full", "json", "jsonl", "sarif"})
+
 _MODULES: dict[Format, tuple[str, str]] = {
     "full": ("console", "full"),
     "concise": ("concise", "concise"),

@@ -103,7 +103,7 @@ def _print_finding(console: Console, finding: Finding, excerpt: Excerpt) -> None
         _note(console, "instead", _with_code(finding.instead))
     for fix in finding.fixes:
         tried = {None: "", True: ", verified", False: ", failed verification"}[fix.verified]
-        _note(console, f"fix ({fix.safety}{tried})", _with_code(fix.title))
+        _note(console, "fix", _with_code(fix.title).append(f"  [{fix.safety}{tried}]", "dim"))
     console.print()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from compilelint.fingerprint import fingerprint
 from compilelint.model import CONFIDENCES, Confidence, Finding, Hazard, Span
 from compilelint.rule import Hit, RegionKind, Rule
-from compilelint.static.index import ModuleIndex
+from compilelint.static.places import span_of
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import Const
 from compilelint.static.view import FrameView, Scope, ScopeNodes
@@ -172,6 +172,7 @@ class Flagger:
             statement=statement_lines(view.statement(hit.node), span),
             region=view.frame.path(),
             fingerprint=fingerprint(path, view.qualname, rule.code, view.frame.module.lines[span.line - 1]),
+            rewrite=hit.rewrite,
         )
 
     def _without_overlaps(self) -> Iterator[Finding]:
@@ -256,25 +257,6 @@ def _resumes(node: ast.With) -> bool:
         if name not in _RESUMABLE_CONTEXTS:
             return False
     return True
-
-
-def span_of(node: ast.expr | ast.stmt, module: ModuleIndex) -> Span:
-    """A node's place in code points. A compound statement is marked by its header only."""
-    end_line, end_byte = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
-    body = getattr(node, "body", None)
-    if isinstance(node, ast.stmt) and isinstance(body, list) and body and body[0].lineno > node.lineno:
-        end_line, end_byte = node.lineno, len(module.lines[node.lineno - 1].encode())
-    return Span(
-        node.lineno,
-        _column(module.lines[node.lineno - 1], node.col_offset),
-        end_line,
-        _column(module.lines[end_line - 1], end_byte),
-    )
-
-
-def _column(line: str, byte: int) -> int:
-    """1-based code point column of a 0-based UTF-8 byte offset."""
-    return byte + 1 if line.isascii() else len(line.encode()[:byte].decode(errors="ignore")) + 1
 
 
 def statement_lines(statement: ast.stmt | None, span: Span) -> tuple[int, int]:

@@ -6,8 +6,10 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
+from compilelint.model import Span
 from compilelint.rule import RegionKind
 from compilelint.static.link import PUBLIC_FUNCTION
+from compilelint.static.places import span_of
 from compilelint.static.shapes import probe_of
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import UNKNOWN, Function, Instance, Method, Value, options
@@ -121,6 +123,10 @@ class FrameView:
         if position < len(call.args) and not any(isinstance(a, ast.Starred) for a in call.args[: position + 1]):
             return call.args[position]
         return None
+
+    def span(self, node: ast.expr | ast.stmt) -> Span:
+        """See View."""
+        return span_of(node, self.frame.module)
 
     def text(self, node: ast.AST) -> str:
         """See View."""

@@ -1,0 +1,27 @@
+"""Where syntax nodes stand, as findings count: 1-based lines, and columns in code points."""
+
+from __future__ import annotations
+
+import ast
+
+from compilelint.model import Span
+from compilelint.static.index import ModuleIndex
+
+
+def span_of(node: ast.expr | ast.stmt, module: ModuleIndex) -> Span:
+    """A node's place in code points. A compound statement is marked by its header only."""
+    end_line, end_byte = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+    body = getattr(node, "body", None)
+    if isinstance(node, ast.stmt) and isinstance(body, list) and body and body[0].lineno > node.lineno:
+        end_line, end_byte = node.lineno, len(module.lines[node.lineno - 1].encode())
+    return Span(
+        node.lineno,
+        _column(module.lines[node.lineno - 1], node.col_offset),
+        end_line,
+        _column(module.lines[end_line - 1], end_byte),
+    )
+
+
+def _column(line: str, byte: int) -> int:
+    """1-based code point column of a 0-based UTF-8 byte offset."""
+    return byte + 1 if line.isascii() else len(line.encode()[:byte].decode(errors="ignore")) + 1
