@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
 import pytest
+from examples import MARK, covers, findings_in
 
-from compilelint.config import Settings
 from compilelint.model import Finding, Hazard
 from compilelint.rule import Example, Outcome, Rule
 from compilelint.rulebook import load_rules
-from compilelint.static import lint
 
-MARK = "# ~"
-DOTTED_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 HAZARDS_OF: dict[Outcome, frozenset[Hazard]] = {
     "break": frozenset({"graph-break", "frame-skip"}),
     "skip": frozenset({"graph-break", "frame-skip"}),
@@ -57,38 +53,6 @@ def marked_for_others(code: str) -> dict[int, str]:
 def test_good_is_not_reported(rule: Rule, example: Example, tmp_path: Path) -> None:
     assert MARK not in example.code
     assert not findings_in(example, tmp_path), told(findings_in(example, tmp_path))
-
-
-def findings_in(example: Example, folder: Path) -> list[Finding]:
-    """What every rule says about the example's code, guesses left out."""
-    file = folder / "example.py"
-    file.write_text(example.code, encoding="utf-8")
-    result = lint([file], Settings(root=folder, entry_points=entry_points(example)))
-    assert not result.failures
-    return [finding for finding in result.findings if finding.confidence != "possible"]
-
-
-def entry_points(example: Example) -> tuple[str, ...]:
-    """What `run` compiles, where the code does not say: `f` of `(f, [...])`, `Net.encode` of `(Net().encode, …)`."""
-    if example.inside or not example.run:
-        return ()
-    pair = ast.parse(example.run, mode="eval").body
-    assert isinstance(pair, ast.Tuple), "run is (callable, [arguments, ...])"
-    dotted = ast.unparse(without_calls(pair.elts[0]))
-    classes = {node.name for node in ast.parse(example.code).body if isinstance(node, ast.ClassDef)}
-    found_anyway = dotted in classes or not DOTTED_NAME.fullmatch(dotted)  # a module's forward is
-    return () if found_anyway else (f"example:{dotted}",)
-
-
-def without_calls(node: ast.expr) -> ast.expr:
-    """`Net().encode` -> `Net.encode`, `Net(4)` -> `Net`."""
-    if isinstance(node, ast.Call):
-        return without_calls(node.func)
-    return ast.Attribute(without_calls(node.value), node.attr) if isinstance(node, ast.Attribute) else node
-
-
-def covers(finding: Finding, line: int) -> bool:
-    return finding.span.line <= line <= finding.span.end_line
 
 
 def told(findings: list[Finding]) -> str:
