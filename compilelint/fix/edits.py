@@ -20,7 +20,9 @@ from compilelint.source import split_lines
 GUARD = "not torch.compiler.is_compiling()"
 _BLOCK = "if 1:\n"
 """What an indented statement is parsed under, so that its indentation needs no change."""
-_PRIMARY = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
+_DISPLAYS = (cst.List, cst.ListComp, cst.Set, cst.SetComp, cst.Dict, cst.DictComp)
+_PRIMARY = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, *_DISPLAYS)
+"""What a dot may follow without parentheses."""
 
 
 def fix_of(rewrite: Rewrite, text: str) -> Fix | None:
