@@ -15,8 +15,8 @@ frame runs uncompiled (GB0124, GB0033). A GPU is waited for. `fullgraph=True` ra
     found = (x == value).any()
 
 ## Limits
-Python values in lists and dict keys compile, and so does `t in values` whose answer is never branched on. `assert t
-in values` stays in the graph. Measured on torch 2.13.
+Python values in lists and dict keys compile: a text is only ever looked up among keys, since tensors hold none. So does
+`t in values` whose answer is never branched on, and `assert t in values` stays in the graph. Measured on torch 2.13.
 
 ## References
 torch.compile programming model: "Common Graph Breaks". GB0033, GB0124, GB0170.
@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.tensors import data, site_of, tensors_within
-from compilelint.static.values import Sequence, options
+from compilelint.static.values import Const, Scalar, Sequence, Value, options
 
 HAZARD = "graph-break"
 WATCH = Watch(nodes=(ast.Compare, ast.Call))
@@ -44,6 +44,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], (ast.In, ast.NotIn)):
         return
+    if is_text(view.kind(node.left)):
+        return  # a tensor raises for a text: what is searched has keys
     within = data(view.kind(node.comparators[0]))
     if within is not None:
         yield Hit(
@@ -66,6 +68,14 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     elif site is not None and not (isinstance(site, ast.Assert) and not negated):
         message = f"`{view.text(node)}` compares tensors one by one to choose a branch: Dynamo splits the graph here"
         yield Hit(node, message, INSTEAD, confidence)
+
+
+def is_text(value: Value) -> bool:
+    """Whether a value can only be a string."""
+    return all(
+        (isinstance(o, Const) and isinstance(o.value, str)) or (isinstance(o, Scalar) and o.type == "str")
+        for o in options(value)
+    )
 
 
 def compared(node: ast.Compare, view: View) -> Confidence | None:
@@ -155,6 +165,28 @@ class Router(nn.Module):
         return torch.where(torch.isin(x.sum(), stops), x, x + kept)
 """,
         run="(Router(), [(torch.ones(2, 4),)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Head(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+
+    def forward(self, batch: torch.Tensor | dict[str, torch.Tensor]):
+        key = "scale"
+        x = self.proj(batch["x"])
+        if "mask" in batch:
+            x = x * batch["mask"]
+        return x if key not in batch else x * batch[key]
+""",
+        run="(Head(), [({'x': torch.ones(2, 4), 'mask': torch.ones(2, 4)},)])",
         default="clean",
         fullgraph="clean",
     ),
