@@ -174,7 +174,7 @@ class DynamoWatch:
     def _definition(self, code: CodeType) -> Step:
         """Where a frame begins: its `def`, the line it resumes at, or, for one of torch's own frames, its caller."""
         path, name = absolute(code.co_filename), plain_name(code.co_name)
-        if not user_owned(path):
+        if not user_owned(code.co_filename):
             caller = _calling_user_frame()
             if caller is not None:
                 return caller

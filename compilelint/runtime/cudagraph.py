@@ -19,6 +19,7 @@ from compilelint.model import Step
 from compilelint.runtime.breaks import one_line
 from compilelint.runtime.exercise import Job, build, call_all, compiling, device_of
 from compilelint.runtime.frames import absolute, parse_stack, plain_name, user_owned, user_stack
+from compilelint.runtime.mutation import InputWrites, Stack
 from compilelint.runtime.wire import Recorder
 
 _SOURCES = ("torch._inductor.scheduler", "torch._inductor.cudagraph_utils")
@@ -39,7 +40,12 @@ def watch(job: Job, recorder: Recorder) -> None:
 
     next_step: Any = torch.compiler.cudagraph_mark_step_begin
     inductor.force_disable_caches = True  # code out of a cache is not scheduled again, and logs nothing
-    with _listening(recorder), compiling(fullgraph=False, mode="reduce-overhead") as compile_:
+    writes = InputWrites()
+    with (
+        _listening(recorder, writes),
+        writes.watching(),
+        compiling(fullgraph=False, mode="reduce-overhead") as compile_,
+    ):
         target = build(job)
         model = compile_(target.model) if target.compile else target.model
         for _ in range(_ROUNDS):
@@ -50,8 +56,8 @@ def watch(job: Job, recorder: Recorder) -> None:
 
 
 @contextmanager
-def _listening(recorder: Recorder) -> Iterator[None]:
-    listener = CudagraphLog(recorder)
+def _listening(recorder: Recorder, writes: InputWrites) -> Iterator[None]:
+    listener = CudagraphLog(recorder, writes)
     loggers = [importlib.import_module(name).cudagraphs_log for name in _SOURCES]
     for logger in loggers:
         logger.setLevel(logging.DEBUG)
@@ -68,11 +74,13 @@ class CudagraphLog(logging.Handler):
     """Turns the log records of the artifact `cudagraphs` into evidence.
 
     An op that is left out comes as one record with the reason, followed by one record for each line of its stack.
+    `writes` knows the places that mutate inputs, of which torch names one at most.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, writes: InputWrites) -> None:
         super().__init__(logging.DEBUG)
         self._recorder = recorder
+        self._writes = writes
         self._pending: tuple[str, list[str]] | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -100,18 +108,33 @@ class CudagraphLog(logging.Handler):
             self._add(reason, "\n".join(lines))
 
     def _add(self, reason: str, text: str) -> None:
-        stack = tuple(step for step in user_stack(parse_stack(text)) if user_owned(step.path)) or _call_site()
-        if stack:
-            self._recorder.observe("cudagraph", stack[-1], reason, stack=stack)
-        else:
+        stack = tuple(step for step in user_stack(parse_stack(text)) if user_owned(step.path))
+        stacks: tuple[Stack, ...] = (stack,) if stack else ()
+        if "mutated inputs" in reason:
+            stacks = self._writes.beside(stack) if stack else self._written_by_caller()
+        stacks = stacks or _call_site()
+        for found in stacks:
+            self._recorder.observe("cudagraph", found[-1], reason, stack=found)
+        if not stacks:
             self._recorder.send("note", text=f"{reason} (no line of the program is named)")
 
+    def _written_by_caller(self) -> tuple[Stack, ...]:
+        """A compiled function that is called keeps its frame on the stack."""
+        frame = _calling_frame()
+        return self._writes.within(frame.f_code) if frame is not None else ()
 
-def _call_site() -> tuple[Step, ...]:
-    """The user's innermost frame on the stack: where the compiled function is called."""
+
+def _call_site() -> tuple[Stack, ...]:
+    """Where the compiled function is called."""
+    frame = _calling_frame()
+    if frame is None:
+        return ()
+    return ((Step(absolute(frame.f_code.co_filename), frame.f_lineno, plain_name(frame.f_code.co_name)),),)
+
+
+def _calling_frame() -> FrameType | None:
+    """The user's innermost frame on the stack."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if user_owned(frame.f_code.co_filename):
-            return (Step(absolute(frame.f_code.co_filename), frame.f_lineno, plain_name(frame.f_code.co_name)),)
+    while frame is not None and not user_owned(frame.f_code.co_filename):
         frame = frame.f_back
-    return ()
+    return frame

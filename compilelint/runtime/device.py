@@ -37,19 +37,29 @@ def place(target: Target, device: str) -> Target:
     return Target(mover.move(target.model), calls, target.compile, mover.move(target.decode))
 
 
+def _moved(tensor: Any, device: str) -> Any:
+    """A tensor on the device: a leaf if it was one, and with its marks (a static address, a dynamic size)."""
+    moved = tensor.detach().to(device).requires_grad_(tensor.requires_grad) if tensor.is_leaf else tensor.to(device)
+    vars(moved).update(vars(tensor))
+    return moved
+
+
 class _Mover:
     def __init__(self, device: str) -> None:
         self._device = device
-        self._done: dict[int, Any] = {}
+        self._done: dict[int, tuple[Any, Any]] = {}
+        """By identity: what was moved (kept, so that no other object gets its id) and what it became."""
 
     def move(self, value: Any, depth: int = 0) -> Any:
         """`value` on the device: tensors and containers as new values, modules and other objects in place."""
         import torch
 
-        if isinstance(value, torch.Tensor):
-            return value.to(self._device)
-        if isinstance(value, torch.nn.Module):
-            return value.to(self._device)
+        if id(value) in self._done:
+            return self._done[id(value)][1]
+        if isinstance(value, (torch.Tensor, torch.nn.Module)):
+            moved = value.to(self._device) if isinstance(value, torch.nn.Module) else _moved(value, self._device)
+            self._done[id(value)] = (value, moved)
+            return moved
         if depth > _DEEPEST or isinstance(value, (str, bytes, int, float, complex, type(None), type)):
             return value
         if isinstance(value, dict) and type(value) is dict:
@@ -58,14 +68,16 @@ class _Mover:
             return type(value)(self.move(item, depth + 1) for item in value)
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return type(value)(*(self.move(item, depth + 1) for item in value))
-        if id(value) not in self._done:
-            self._done[id(value)] = value
-            self._move_inside(value, depth + 1)
+        self._done[id(value)] = (value, value)
+        self._move_inside(value, depth + 1)
         return value
 
     def _move_inside(self, value: Any, depth: int) -> None:
         if isinstance(value, MethodType):
             self.move(value.__self__, depth)
+        elif isinstance(value, dict):
+            for key, item in list(value.items()):
+                value[key] = self.move(item, depth)
         elif isinstance(value, functools.partial):
             for item in (value.func, *value.args, *value.keywords.values()):
                 self.move(item, depth)

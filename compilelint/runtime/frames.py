@@ -30,11 +30,17 @@ def user_owned(path: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _user_owned(path: str) -> bool:
-    if "torchinductor_" in path:  # code that inductor wrote
+    if inductor_wrote(path):
         return False
     if any(path.startswith(folder) for folder in _torch_folders()) or path.startswith(_own_folder()):
         return False
     return not any(path.startswith(folder) for folder in _python_folders()) or _in_site_packages(path)
+
+
+def inductor_wrote(path: str) -> bool:
+    """Whether the file at `path` is code that Inductor generated: it lies in Inductor's cache folder."""
+    folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    return "torchinductor_" in path or bool(folder and path.startswith(absolute(folder) + os.sep))
 
 
 def _in_site_packages(path: str) -> bool:

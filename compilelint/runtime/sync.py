@@ -1,8 +1,9 @@
 """Host syncs on a GPU: every place where the host waits, told by torch's CUDA sync debug mode.
 
 The mode warns at each synchronizing call (`torch.cuda.set_sync_debug_mode`, documented as a beta feature). It sees
-neither collectives nor copies from unpinned memory that were asked for with `non_blocking=True`. What happens while
-Dynamo or Inductor compiles is left out: it is paid once.
+neither collectives nor copies from unpinned memory that were asked for with `non_blocking=True`. Where a program says
+itself that it waits (`synchronize()` of the device, a stream or an event), the mode is silent (torch 2.11); these calls
+are heard by a profile function. What happens while Dynamo or Inductor compiles or tunes is left out: it is paid once.
 """
 
 from __future__ import annotations
@@ -13,33 +14,45 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from compilelint.model import Step
+from compilelint.runtime import generated
 from compilelint.runtime.exercise import Job, build, call_all, compiling, device_of
-from compilelint.runtime.frames import absolute, plain_name, user_stack
+from compilelint.runtime.frames import absolute, plain_name, user_owned, user_stack
+from compilelint.runtime.rewritten import FirstBreaks
 from compilelint.runtime.wire import Recorder
 
 _MESSAGE = "called a synchronizing CUDA operation"
-_COMPILERS = (("torch", "_dynamo", "convert_frame.py"), ("torch", "_inductor", "compile_fx.py"))
+_COMPILERS = (
+    ("_dynamo/convert_frame.py", ""),
+    ("_inductor/compile_fx.py", "compile_fx"),
+    ("_inductor/runtime/triton_heuristics.py", ""),
+)
+"""Where code is being made: a file of torch, and what the function's name contains (the rest runs at each call)."""
+_WAITS = frozenset({"synchronize", "_cuda_synchronize", "_accelerator_synchronizeDevice"})
+"""Functions of torch's C++ side that do nothing but wait."""
+_WARM_UPS = 2  # where the program asks for CUDA graphs, the second call records them
 
 
 def watch(job: Job, recorder: Recorder) -> None:
-    """Make the target's calls twice, and record the host syncs of the second time; nothing happens on a CPU."""
+    """Make the target's calls until all is compiled, and then once more, recording the host syncs; needs a GPU."""
     if device_of(job) != "cuda":
         return
-    with compiling(fullgraph=False) as compile_:
+    breaks = FirstBreaks()
+    with compiling(fullgraph=False) as compile_, generated.marked_origins(), breaks.watching():
         target = build(job)
         model = compile_(target.model) if target.compile else target.model
-        for _ in call_all(model, target):
-            pass  # compiles and warms up
+        for _ in range(_WARM_UPS):
+            for _ in call_all(model, target):
+                pass
         calls = call_all(model, target)
         while True:
-            with syncs() as seen:
+            with syncs(breaks) as seen:
                 more = next(calls, None)
             for stack, hits in seen.items():
-                reason = "The host waits for the GPU here (torch's CUDA sync debug mode)."
+                reason = "The host waits for the GPU here."
                 recorder.observe("sync", stack[-1], reason, hits=hits, stack=stack)
             if more is None:
                 break
@@ -47,12 +60,15 @@ def watch(job: Job, recorder: Recorder) -> None:
 
 
 @contextmanager
-def syncs() -> Iterator[Counter[tuple[Step, ...]]]:
-    """Count the synchronizing calls made while the context is open, by the user stack (outermost first) of each."""
+def syncs(breaks: FirstBreaks) -> Iterator[Counter[tuple[Step, ...]]]:
+    """Count the synchronizing calls made while the context is open, by the user stack (outermost first) of each.
+
+    `breaks` are those heard of while the code that now runs was compiled.
+    """
     import torch
 
     torch.cuda.synchronize()
-    with sync_warnings() as seen:
+    with sync_warnings(breaks) as seen:
         torch.cuda.set_sync_debug_mode("warn")
         try:
             yield seen
@@ -61,20 +77,40 @@ def syncs() -> Iterator[Counter[tuple[Step, ...]]]:
 
 
 @contextmanager
-def sync_warnings() -> Iterator[Counter[tuple[Step, ...]]]:
-    """Catch the warnings of the sync debug mode and count them by user stack; all other warnings are dropped."""
+def sync_warnings(breaks: FirstBreaks) -> Iterator[Counter[tuple[Step, ...]]]:
+    """Count the warnings of the sync debug mode, and explicit waits, by user stack; other warnings are dropped."""
     seen: Counter[tuple[Step, ...]] = Counter()
 
-    def on_warning(message: Any, *args: Any, **kwargs: Any) -> None:
-        if _MESSAGE in str(message) and not _compiling():
-            stack = user_stack(_stack())
-            if stack:
-                seen[stack] += 1
+    def add() -> None:
+        stack = () if _compiling() else _stack(breaks)
+        if stack:
+            seen[stack] += 1
 
+    def on_warning(message: Any, *args: Any, **kwargs: Any) -> None:
+        if _MESSAGE in str(message):
+            add()
+
+    def on_call(frame: FrameType, event: str, function: Any) -> None:
+        if event == "c_call" and getattr(function, "__name__", "") in _WAITS and _is_torch(function):
+            add()
+
+    before = sys.getprofile()
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = on_warning
-        yield seen
+        sys.setprofile(on_call)
+        try:
+            yield seen
+        finally:
+            sys.setprofile(before)
+
+
+def _is_torch(function: Any) -> bool:
+    """Whether a built-in is one of torch's functions or a method of its C++ classes."""
+    owner = getattr(function, "__self__", None)
+    homes = [base.__module__ for base in type(owner).__mro__]
+    homes += [getattr(function, "__module__", None) or "", getattr(owner, "__name__", "")]
+    return any(home.split(".")[0] == "torch" for home in homes)
 
 
 def _frames() -> Iterator[FrameType]:
@@ -85,14 +121,36 @@ def _frames() -> Iterator[FrameType]:
 
 
 def _compiling() -> bool:
-    return any(Path(frame.f_code.co_filename).parts[-3:] in _COMPILERS for frame in _frames())
+    return any(_makes_code(frame.f_code) for frame in _frames())
 
 
-def _stack() -> list[Step]:
-    """The Python stack as it stands, outermost first. The warning itself may name a line of torch's Python."""
-    steps = [
-        Step(absolute(frame.f_code.co_filename), frame.f_lineno, plain_name(frame.f_code.co_name))
-        for frame in _frames()
-        if not frame.f_code.co_filename.startswith("<")
-    ]
-    return steps[::-1]
+def _makes_code(code: CodeType) -> bool:
+    path = Path(code.co_filename).as_posix()
+    return any(path.endswith(f"/torch/{file}") and part in code.co_name for file, part in _COMPILERS)
+
+
+def _stack(breaks: FirstBreaks) -> tuple[Step, ...]:
+    """The user's stack as it stands, outermost first. The warning itself may name a line of torch's Python.
+
+    The frame of a compiled function tells no line of its own: what its graph calls is placed where Dynamo traced it.
+    """
+    inner: tuple[Step, ...] = ()
+    steps: list[Step] = []
+    in_torch = True
+    resumed: tuple[str, str] | None = None
+    for frame in _frames():
+        path, name = frame.f_code.co_filename, plain_name(frame.f_code.co_name)
+        in_torch = in_torch and not user_owned(path)
+        if in_torch and not inner:
+            inner = generated.origin(path, frame.f_lineno)
+        if path.startswith("<"):
+            continue
+        if (path, name) != resumed:  # what comes after a break is called by what comes before it
+            steps.append(Step(absolute(path), breaks.line_of(frame), name))
+        if user_owned(path):
+            resumed = (path, name) if name != frame.f_code.co_name else None
+    outer = user_stack(steps[::-1])
+    if not inner:
+        return outer
+    compiled = bool(outer) and (outer[-1].path, outer[-1].function) == (inner[0].path, inner[0].function)
+    return (*(outer[:-1] if compiled else outer), *inner)

@@ -33,9 +33,9 @@ def main() -> int:
         recorder.send("failed", status="missing", detail=detail)
         return 0
     job = Job(arguments.name, arguments.factory, arguments.device, arguments.records)
-    for name in PASSES if arguments.device == "cpu" else PASSES + GPU_PASSES:
-        if not _run(name, job, recorder):
-            break
+    if all(_run(name, job, recorder) for name in PASSES) and _on_a_gpu(recorder):
+        for name in GPU_PASSES:
+            _run(name, job, recorder)
     return 0
 
 
@@ -58,6 +58,12 @@ def _run(name: str, job: Job, recorder: Recorder) -> bool:
         os.killpg(0, signal.SIGKILL)  # standard input ended: whoever started this process is gone
     child.join()
     return _ended_well(name, child.exitcode or 0, recorder)
+
+
+def _on_a_gpu(recorder: Recorder) -> bool:
+    """Whether the eager pass ran on one. This process doesn't ask torch: CUDA, once asked, doesn't survive a fork."""
+    records, _ = read_records(Path(recorder.path))
+    return any(record["kind"] == "hello" and record["device"] == "cuda" for record in records)
 
 
 def _isolated(name: str, job: Job) -> None:

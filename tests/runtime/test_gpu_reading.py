@@ -1,24 +1,42 @@
-"""The GPU passes' reading of what torch says, fed by hand: the passes themselves need a GPU."""
+"""What the GPU passes make of torch's words and of its code. The passes themselves need a GPU; these tests don't."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
+import sys
 import warnings
 from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+import torch
 
 from compilelint.model import TargetRun
+from compilelint.runtime import generated
 from compilelint.runtime.cudagraph import CudagraphLog
+from compilelint.runtime.device import place
+from compilelint.runtime.mutation import InputWrites
+from compilelint.runtime.rewritten import FirstBreaks
 from compilelint.runtime.sync import sync_warnings
+from compilelint.runtime.target import Target
 from compilelint.runtime.wire import Recorder, fold, read_records
 
 MESSAGE = "called a synchronizing CUDA operation (Triggered internally at CUDAFunctions.cpp:1.)"
 HERE = str(Path(__file__).absolute())
 
 
-def logged(tmp_path: Path, *messages: str) -> TargetRun:
+def line_of(mark: str) -> int:
+    """The 1-based line of this file that ends in `# mark`."""
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    return next(number for number, line in enumerate(lines, 1) if line.endswith(f"# {mark}"))
+
+
+def logged(tmp_path: Path, *messages: str, writes: InputWrites | None = None) -> TargetRun:
     records = tmp_path / "records"
-    listener = CudagraphLog(Recorder(str(records), "t"))
+    listener = CudagraphLog(Recorder(str(records), "t"), writes or InputWrites())
     for message in messages:
         listener.emit(logging.LogRecord("x", logging.DEBUG, "x", 1, message, None, None))
     listener.finish()
@@ -62,9 +80,129 @@ def test_a_skip_without_a_stack_is_at_the_call(tmp_path: Path) -> None:
 
 
 def test_a_sync_is_at_the_innermost_line_of_the_program() -> None:
-    with sync_warnings() as seen:
+    with sync_warnings(FirstBreaks()) as seen:
         for _ in range(2):
             json.loads("{}", object_hook=lambda value: warnings.warn(MESSAGE, stacklevel=1))
         warnings.warn("something else", stacklevel=1)
     ((stack, hits),) = seen.items()
     assert (stack[-1].path, stack[-1].function, hits) == (HERE, "<lambda>", 2)
+
+
+@pytest.fixture
+def waiting_op() -> Any:
+    """An operator that Inductor has no kernel for, and that warns as an operator does that waits for the GPU.
+
+    Its code has no file, as C++ has none.
+    """
+    space: dict[str, Any] = {"warnings": warnings, "MESSAGE": MESSAGE}
+    exec(compile("def wait(x):\n    warnings.warn(MESSAGE)\n    return x.clone()", "<operator>", "exec"), space)
+    library = torch.library.Library("compilelint_tests", "FRAGMENT")
+    library.define("wait(Tensor x) -> Tensor")
+    library.impl("wait", space["wait"], "CPU")
+    library.impl("wait", torch.empty_like, "Meta")
+    yield torch.ops.compilelint_tests.wait
+    library._destroy()
+
+
+def test_a_sync_inside_a_graph_is_at_the_line_that_was_traced(waiting_op: Any) -> None:
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        return waiting_op(x)  # inner
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        x = inner(x)  # outer
+        torch._dynamo.graph_break()
+        return waiting_op(x)  # resumed
+
+    breaks = FirstBreaks()
+    with generated.marked_origins(), breaks.watching():
+        compiled = torch.compile(step)
+        compiled(torch.ones(3))
+    with sync_warnings(breaks) as seen:
+        compiled(torch.ones(3))
+    stacks = [[(step.line, step.function) for step in stack if step.path == HERE] for stack in seen]
+    assert [stack[1:] for stack in stacks] == [
+        [(line_of("outer"), "step"), (line_of("inner"), "inner")],
+        [(line_of("resumed"), "step")],
+    ]
+
+
+def test_what_a_rewritten_function_does_for_a_break_is_at_the_break() -> None:
+    def step(x: torch.Tensor) -> torch.Tensor:  # definition
+        y = x + 1
+        print(f"{y}")  # reported
+        return y * 2
+
+    lines: list[tuple[str, int, int]] = []
+
+    def on_call(frame: FrameType, event: str, argument: object) -> None:
+        caller = frame.f_back
+        if caller is not None and caller.f_code.co_filename == HERE and frame.f_code.co_name == "__format__":
+            lines.append((event, caller.f_lineno, breaks.line_of(caller)))
+
+    breaks = FirstBreaks()
+    with breaks.watching():
+        compiled = torch.compile(step, backend="eager")
+        compiled(torch.ones(3))
+    sys.setprofile(on_call)
+    try:
+        compiled(torch.ones(3))
+    finally:
+        sys.setprofile(None)
+    assert lines[0] == ("call", line_of("definition"), line_of("reported"))
+
+
+def test_an_explicit_wait_is_a_sync() -> None:
+    with sync_warnings(FirstBreaks()) as seen, contextlib.suppress(RuntimeError):
+        torch._C._accelerator_synchronizeDevice(0)  # waits, or finds nothing to wait for
+    ((stack, hits),) = seen.items()
+    assert (stack[-1].line, hits) == (line_of("waits, or finds nothing to wait for"), 1)
+
+
+def test_a_mutated_input_is_at_every_line_that_writes_to_it(tmp_path: Path) -> None:
+    def step(x: torch.Tensor, cache: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+        cache[0] = x[0]  # first write
+        cache.view(-1)[3:].mul_(2)  # second write
+        kept.add_(1)
+        local = x * 2
+        local.add_(1)
+        torch.mul(x, 2, out=local)
+        return local + cache
+
+    writes = InputWrites()
+
+    def backend(module: Any, inputs: Any) -> Any:
+        writes.add(module.graph)
+        space = {"emit": listener.emit, "record": record, "forward": module.forward}
+        exec(compile("def run(*values):\n    emit(record)\n    return forward(*values)", "<graph>", "exec"), space)
+        return space["run"]
+
+    skipped = "skipping cudagraphs due to mutated inputs (2 instances)"
+    record = logging.LogRecord("x", logging.WARNING, "x", 1, skipped, None, None)
+    listener = CudagraphLog(Recorder(str(tmp_path / "records"), "t"), writes)
+    kept = torch.zeros(2, 2)
+    torch._dynamo.mark_static_address(kept)
+    with writes.watching():
+        torch.compile(step, backend=backend)(torch.ones(2, 2), torch.zeros(2, 2), kept)
+    outcome = fold("t", read_records(tmp_path / "records")[0])
+    written = [line_of("first write"), line_of("second write")]
+    assert [item.line for item in outcome.evidence] == written
+
+    named = f'{skipped}. Found from : \n   File "{HERE}", line {written[1]}, in step'
+    (tmp_path / "named").mkdir()
+    stacks = [item.stack for item in logged(tmp_path / "named", named, writes=writes).evidence]
+    assert [stack[-1].line for stack in stacks] == written
+
+
+def test_a_target_moves_with_its_marks() -> None:
+    cache = torch.zeros(2)
+    torch._dynamo.mark_static_address(cache)
+    weight = torch.ones(2, requires_grad=True)
+    table = {"cache": cache}
+    target = Target(lambda x: x + table["cache"] * weight, calls=[(cache, {"again": cache})])
+    moved = place(target, "meta")
+    first, keyed = moved.arguments[0].args
+    assert (first.device.type, first is keyed["again"]) == ("meta", True)
+    assert first._dynamo_static_input_type == cache._dynamo_static_input_type
+    held = [cell.cell_contents for cell in moved.model.__closure__]
+    assert [(value.is_leaf, value.requires_grad) for value in held if isinstance(value, torch.Tensor)] == [(True, True)]
+    assert next(value for value in held if isinstance(value, dict))["cache"] is first

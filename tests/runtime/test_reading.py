@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import torch
 
 from compilelint.model import Step
 from compilelint.runtime.breaks import one_line, parse_message, parse_report
+from compilelint.runtime.capture import DynamoWatch
 from compilelint.runtime.frames import definition_line, parse_stack, user_owned, user_stack
 from compilelint.runtime.guards import newest_failure, parse_reason, place_of
 from compilelint.runtime.target import Call, Target
@@ -215,3 +218,30 @@ def test_calls_in_their_three_forms() -> None:
 def test_a_wrong_target_is_told_at_once(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(TypeError, match=message):
         Target(**arguments)  # type: ignore[arg-type]
+
+
+@dataclass
+class Scaled:
+    """Its `__init__` is source that `dataclasses` makes up, which lies in no file."""
+
+    value: torch.Tensor
+
+    def __post_init__(self) -> None:
+        self.value = self.value * 2
+
+
+def test_a_recompile_of_made_up_source_is_at_the_call(tmp_path: Path) -> None:
+    def step(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(1):
+            print("skipped")
+            scaled = Scaled(x)  # made up
+        return scaled.value
+
+    records = tmp_path / "records"
+    with DynamoWatch(Recorder(str(records), "t")):
+        compiled = torch.compile(step, backend="eager")
+        compiled(torch.ones(2))
+        compiled(torch.ones(3))
+    (found,) = [item for item in fold("t", read_records(records)[0]).evidence if item.channel == "recompile"]
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    assert (found.path, lines[found.line - 1].endswith("# made up")) == (str(Path(__file__).absolute()), True)

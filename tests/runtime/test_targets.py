@@ -14,7 +14,7 @@ import pytest
 from compilelint.model import Evidence, TargetRun
 from compilelint.runtime.launch import TargetSpec, run_targets
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 HERE = Path(__file__).parent
 PROGRAMS = HERE / "programs.py"
@@ -39,7 +39,7 @@ def test_breaks_and_skips_at_their_lines_with_ids() -> None:
     stages: list[tuple[str, str]] = []
     (outcome,) = run_targets(
         [TargetSpec("steps", "programs:breaking")],
-        device="cpu",
+        device="cpu" if torch.cuda.is_available() else "auto",
         root=HERE,
         on_progress=lambda name, stage: stages.append((name, stage)),
     )
