@@ -1,0 +1,331 @@
+"""What functions of the project return and take; each row is run as well (see `models`)."""
+
+from __future__ import annotations
+
+import pytest
+from models import kinds_of, rows_of
+from projects import probe
+
+from compilelint.static.describe import describe
+
+FUNCTIONS = """
+def exists(value):
+    return value is not None
+---
+if exists(maybe):
+    probe(maybe)  # a tensor (by annotation or use)
+
+def missing(value):
+    return not (value is not None)
+---
+if missing(maybe):
+    probe(maybe)  # None
+
+def default(value, fallback):
+    return value if value is not None else fallback
+---
+probe((default(None, 3), default(mask, None)))  # a tuple of (a Python int, a tensor of bool)
+
+def twice(function):
+    @functools.wraps(function)
+    def inner(*args, **kwargs):
+        return function(*args, **kwargs) > 0
+    return inner
+@twice
+def total(t):
+    return t.sum()
+---
+probe(total(x))  # a scalar tensor of bool
+
+def scaled(factor):
+    def wrap(function):
+        def inner(t):
+            return function(t), factor
+        return inner
+    return wrap
+@scaled(2)
+def total(t):
+    return t.sum()
+---
+probe(total(x))  # a tuple of (a scalar tensor, a Python int)
+
+@functools.lru_cache(maxsize=None)
+def table(size):
+    return torch.arange(size)
+---
+probe(table(3))  # a tensor of int
+
+@torch.no_grad()
+def quiet(t):
+    return t > 0
+---
+probe(quiet(x))  # a tensor of bool
+
+@torch.jit.script_if_tracing
+def quiet(t):
+    return t > 0
+---
+probe(quiet(mask.float()))  # a tensor of bool
+
+@contextlib.contextmanager
+def scope(t):
+    yield t > 0
+---
+with scope(x) as inside:
+    probe(inside)  # a tensor of bool
+
+def make():
+    class Local:
+        def get(self, t):
+            return t > 0
+    return Local
+---
+probe(make()().get(x))  # a tensor of bool
+
+def annotated(t: "Tensor", n: "int", flags: "Optional[List[Tensor]]" = None):
+    probe(n)  # a Python int
+---
+annotated(x, 3)
+
+OptTensor = Optional[Tensor]
+def outer(t: OptTensor): return t
+---
+probe(outer(mask))  # a tensor of bool
+
+def fib(n):
+    return n if n < 2 else fib(n - 1) + fib(n - 2)
+---
+probe(fib(4))  # a Python int or unknown
+
+def walk(t, depth):
+    if depth == 0:
+        return t > 0
+    return walk(t, depth - 1)
+---
+probe(walk(x, 3))  # a tensor of bool or unknown
+
+def even(n):
+    return True if n == 0 else odd(n - 1)
+def odd(n):
+    return False if n == 0 else even(n - 1)
+---
+probe(even(4))  # a Python bool or unknown
+
+FLAG = False
+SIZES = [1, 2]
+EPS = 1e-6
+BIAS = torch.zeros(3)
+---
+probe((FLAG, SIZES[0], EPS, BIAS))  # a tuple of (False, 1, 1e-06, a tensor of float)
+
+def two(t):
+    return t, t > 0
+def forwarded(*args, **kwargs):
+    return two(*args, **kwargs)
+---
+values, flags = forwarded(x)
+probe(flags)  # a tensor of bool
+
+def gather(**tensors):
+    return {name: t > 0 for name, t in tensors.items()}
+---
+probe(gather(a=x)["a"])  # a tensor of bool or unknown
+
+def deep(t):
+    if t.dim() == 1:
+        return t.sum()
+    elif t.dim() == 2:
+        return t.sum(-1)
+    else:
+        raise ValueError
+---
+probe(deep(x))  # a tensor
+
+def nothing(t):
+    pass
+---
+probe(nothing(x))  # None
+
+def typed(t) -> Tensor:
+    return json_like(t)
+def json_like(t):
+    return torch.hub.load(t) if t is None else t.new_tensor(1.0)
+---
+probe(typed(x))  # a tensor
+
+def inner(t):
+    return t > 0
+probe(inner(x))  # a tensor of bool
+
+def inner():
+    return mask
+probe(inner())  # a tensor of bool
+
+def scaled(t, by):
+    probe(by)  # a tensor of bool
+    return t
+functools.partial(scaled, by=mask)(x)
+
+probe(torch.vmap(lambda t: t > 0)(x))  # a tensor of bool
+
+def numbers():
+    yield mask
+for m in numbers():
+    probe(m)  # a tensor of bool
+
+def numbers():
+    yield from [mask]
+probe(next(numbers()))  # a tensor of bool
+
+y = lambda t=mask: t
+probe(y())  # unknown
+
+kinds = {"relu": F.relu, "bool": lambda t: t > 0}
+probe(kinds["bool"](x))  # a tensor of bool
+
+kinds = {"relu": F.relu, "bool": lambda t: t > 0}
+probe(kinds["relu" if flag else "bool"](x))  # a tensor or unknown
+
+def varied(*tensors, **options):
+    probe(tensors)  # a tuple of (a tensor of float, a tensor of bool)
+varied(x, mask)
+
+def varied(*tensors, **options):
+    probe(options["mask"])  # a tensor of bool
+varied(x, mask=mask)
+
+def varied(a, /, b, *, c=None):
+    probe(c)  # a tensor of bool
+varied(x, 1, c=mask)
+
+arguments = (x, mask)
+def pair(a, b):
+    probe(b)  # a tensor of bool
+pair(*arguments)
+
+arguments = {"b": mask}
+def pair(a, b=None):
+    probe(b)  # a tensor of bool
+pair(x, **arguments)
+"""
+
+
+@pytest.mark.parametrize(("row", "kind"), rows_of(FUNCTIONS))
+def test_function(row: str, kind: str) -> None:
+    assert kinds_of(row) == kind
+
+
+HEAD = """
+import functools
+import torch
+import typing as t
+from typing import Annotated, Dict, Final, Iterable, List, Literal, Optional, Sequence, Tuple, Union
+from jaxtyping import Bool, Float
+from torch import BoolTensor, LongTensor, Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+class Cache:
+    pass
+
+MaybeTensor = Optional[Tensor]
+Pair = Tuple[Tensor, Tensor]
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("annotation", "kind"),
+    [
+        ("Tensor", "a tensor (by annotation or use)"),
+        ("torch.Tensor", "a tensor (by annotation or use)"),
+        ("'Tensor'", "a tensor (by annotation or use)"),
+        ("'torch.Tensor | None'", "a tensor (by annotation or use) or None"),
+        ("BoolTensor", "a tensor of bool (by annotation or use)"),
+        ("LongTensor", "a tensor of int (by annotation or use)"),
+        ("nn.Parameter", "a tensor of float (by annotation or use)"),
+        ("Optional[Tensor]", "a tensor (by annotation or use) or None"),
+        ("t.Optional[Tensor]", "a tensor (by annotation or use) or None"),
+        ("Union[Tensor, int]", "a tensor (by annotation or use) or a Python int passed in"),
+        ("Tensor | list[Tensor]", "a tensor (by annotation or use) or a list of a tensor (by annotation or use)"),
+        ("MaybeTensor", "a tensor (by annotation or use) or None"),
+        ("Pair", "a tuple of (a tensor (by annotation or use), a tensor (by annotation or use))"),
+        ('Float[Tensor, "b n"]', "a tensor of float (by annotation or use)"),
+        ('Bool[Tensor, "b n"]', "a tensor of bool (by annotation or use)"),
+        ('Annotated[Tensor, "b n"]', "a tensor (by annotation or use)"),
+        ("Final[int]", "a Python int passed in"),
+        ("Literal['mean', 'sum']", "a Python str"),
+        ("Literal['mean']", "'mean'"),
+        ("List[Tensor]", "a list of a tensor (by annotation or use)"),
+        ("Sequence[int]", "a list of a Python int passed in"),
+        ("Iterable[Tensor]", "a list of a tensor (by annotation or use)"),
+        ("tuple[Tensor, int]", "a tuple of (a tensor (by annotation or use), a Python int passed in)"),
+        ("Tuple[int, ...]", "a tuple of a Python int passed in"),
+        ("Dict[str, Tensor]", "a dict of a tensor (by annotation or use)"),
+        ("dict", "a dict of unknown"),
+        ("torch.Size", "a size of a Python int from a shape"),
+        ("np.ndarray", "a numpy array"),
+        ("bool", "a Python bool passed in"),
+        ("str", "a Python str passed in"),
+        ("float | None", "a Python float passed in or None"),
+        ("None", "None"),
+        ("nn.Module", "a `torch.nn.Module`"),
+        ("Cache", "a `Cache` (model:10)"),
+        ("'not an annotation'", "unknown"),
+        ("Unheard", "unknown"),
+    ],
+)
+def test_annotation(annotation: str, kind: str) -> None:
+    seen = probe(f"{HEAD}@torch.compile\ndef step(given: {annotation}):\n    probe(given)")
+    assert seen.kinds() == {kind}
+
+
+@pytest.mark.parametrize(
+    ("signature", "body", "kind"),
+    [
+        ("given", "probe(given)", "a tensor (by annotation or use)"),
+        ("x, given", "probe(given)", "unknown"),
+        ("x, given", "x = x + given\n    probe(given)", "a tensor (by annotation or use)"),
+        ("x, given", "given.view(-1)\n    probe(given)", "a tensor (by annotation or use)"),
+        ("x, given", "y = x @ given\n    probe(given)", "a tensor (by annotation or use)"),
+        ("x, given_mask", "x = x * given_mask\n    probe(given_mask)", "a tensor of bool (by annotation or use)"),
+        ("x, given", "given.keys()\n    probe(given)", "unknown"),
+        ("given", "given.keys()\n    probe(given)", "unknown"),
+        ("given", "for i in range(given): pass\n    probe(given)", "unknown"),
+        ("given", "if given: pass\n    probe(given)", "unknown"),
+        ("given", "given(1)\n    probe(given)", "unknown"),
+        ("given", "y = given == 'mean'\n    probe(given)", "unknown"),
+        ("x, given_size", "x = x * given_size\n    probe(given_size)", "unknown"),
+        ("x, num_heads", "x = x * num_heads\n    probe(num_heads)", "unknown"),
+        ("x, given=3", "probe(given)", "a Python int passed in"),
+        ("x, given=True", "probe(given)", "a Python bool passed in"),
+        ("x, given='mean'", "probe(given)", "a Python str passed in"),
+        ("x, given=None", "probe(given)", "None or unknown"),
+        ("x, given: Tensor = None", "probe(given)", "a tensor (by annotation or use) or None"),
+        ("x, given=None", "given.view(-1)\n    probe(given)", "a tensor (by annotation or use) or None"),
+        ("x, *, given: Tensor", "probe(given)", "a tensor (by annotation or use)"),
+        ("x, given: bool", "y = x * given\n    probe(given)", "a Python bool passed in"),
+        ("*given", "probe(given)", "a tuple of unknown"),
+        ("x, **given", "probe(given)", "a dict of unknown"),
+    ],
+)
+def test_parameter_that_no_caller_speaks_for(signature: str, body: str, kind: str) -> None:
+    seen = probe(f"{HEAD}@torch.compile\ndef step({signature}):\n    {body}")
+    assert seen.kinds() == {kind}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "torch.cond(x.sum() > 0, flags, flags, (x,))",
+        "checkpoint(flags, x, use_reentrant=False)",
+        "checkpoint(functools.partial(flags, scale=2), x)",
+        "torch.compiler.allow_in_graph(flags)(x)",
+        "torch.vmap(flags)(x)",
+        "torch.utils.checkpoint.checkpoint(lambda y: flags(y), x)",
+    ],
+)
+def test_functions_that_are_handed_on(call: str) -> None:
+    source = f"{HEAD}def flags(y, scale=1):\n    probe(y)\n    return y > 0\n"
+    seen = probe(f"{source}@torch.compile\ndef step(x):\n    probe({call})")
+    assert "a tensor (by annotation or use)" in {describe(s.value) for s in seen.sightings if s.function == "flags"}
+    assert "a tensor of bool" in {describe(s.value)[:16] for s in seen.sightings if s.function == "step"}

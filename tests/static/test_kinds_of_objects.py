@@ -1,0 +1,331 @@
+"""What methods, attributes and modules of the project's own classes give; each row is run as well (see `models`)."""
+
+from __future__ import annotations
+
+import pytest
+from models import kinds_of, rows_of
+
+OBJECTS = r"""
+class Layer(nn.Module):
+    def forward(self, t):
+        return t > 0
+---
+probe(Layer()(x))  # a tensor of bool
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.ModuleList([nn.Linear(3, 3)])
+    def forward(self, t, keep=None):
+        for layer in self.inner:
+            t = layer(t)
+        if keep is not None:
+            t = t + keep
+        return t, keep
+---
+probe(Layer()(x, keep=x))  # a tuple of (a tensor of float, a tensor of float)
+
+class Layer(nn.Module):
+    def forward(self, t):
+        return self.choose(t)
+    def choose(self, t):
+        return t.argmax(-1)
+class Sub(Layer):
+    def choose(self, t):
+        return super().choose(t) > 0
+---
+probe(Sub()(x))  # a tensor of bool
+
+class Layer(nn.Module):
+    def forward(self, t):
+        return t > 0
+class Sub(Layer):
+    def forward(self, t):
+        out = super().forward(t)
+        probe(out)  # a tensor of bool || a tensor of bool (by annotation or use)
+        return out
+---
+Sub()(x)
+
+class Scale:
+    def __call__(self, t):
+        return t > 0
+---
+probe(Scale()(x))  # a tensor of bool
+
+class Scale:
+    @property
+    def size(self):
+        return 3
+    @functools.cached_property
+    def weight(self):
+        return torch.ones(2, dtype=torch.bool)
+---
+probe((Scale().size, Scale().weight))  # a tuple of (3, a tensor of bool)
+
+class Scale:
+    @staticmethod
+    def half(t):
+        return t > 0
+    @classmethod
+    def make(cls, t):
+        return cls().half(t)
+---
+probe(Scale.make(x))  # a tensor of bool
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, t):
+        ctx.save_for_backward(t)
+        return t > 0
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+---
+probe(Square.apply(x))  # a tensor of bool
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(t):
+        return t > 0
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+---
+probe(Square.apply(x))  # a tensor of bool
+
+@dataclass
+class Output:
+    logits: Tensor
+    loss: Optional[Tensor] = None
+---
+probe(Output(mask).logits)  # a tensor of bool
+
+@dataclass
+class Output:
+    logits: Tensor
+    loss: Optional[Tensor] = None
+---
+probe(Output(mask).loss)  # a tensor (by annotation or use) or None
+
+@dataclass
+class Output:
+    logits: Tensor
+    count: int = 0
+@dataclass
+class Longer(Output):
+    extra: Optional[Tensor] = None
+---
+probe(Longer(x, 2, mask).extra)  # a tensor of bool
+
+@dataclass
+class Output:
+    masks: List[Tensor] = dataclasses.field(default_factory=list)
+---
+probe(Output().masks)  # a list of a tensor (by annotation or use) or unknown
+
+class Pair(NamedTuple):
+    values: Tensor
+    mask: Tensor
+---
+probe(Pair(x, mask).mask)  # a tensor of bool
+
+class Pair(NamedTuple):
+    values: Tensor
+    mask: Tensor
+---
+a, b = Pair(x, mask)
+probe(b)  # unknown
+
+class ModelOutput(OrderedDict):
+    pass
+@dataclass
+class Output(ModelOutput):
+    logits: Optional[Tensor] = None
+    def __post_init__(self):
+        super().__init__(logits=self.logits)
+---
+probe(Output(logits=mask)["logits"])  # a tensor of bool
+
+Pair = collections.namedtuple("Pair", "values mask")
+---
+probe(Pair(x, mask).mask)  # unknown
+
+class Mode(enum.Enum):
+    FAST = "fast"
+    SLOW = "slow"
+---
+probe(Mode.FAST == Mode.SLOW)  # a Python bool
+
+class Mode(enum.Enum):
+    FAST = "fast"
+    SLOW = "slow"
+---
+probe(Mode.FAST)  # a Python object
+
+class Scope:
+    def __enter__(self):
+        return torch.ones(2, dtype=torch.bool)
+    def __exit__(self, *details):
+        return None
+---
+with Scope() as inside:
+    probe(inside)  # a tensor of bool
+
+class Fast(nn.Module):
+    def forward(self, t):
+        return t > 0
+class Slow(nn.Module):
+    def forward(self, t):
+        return t.argmax(-1)
+LAYERS = {"fast": Fast, "slow": Slow}
+---
+probe(LAYERS["fast"]()(x))  # a tensor of bool
+
+class Fast(nn.Module):
+    def forward(self, t):
+        return t > 0
+class Slow(nn.Module):
+    def forward(self, t):
+        return t.argmax(-1)
+LAYERS = {"fast": Fast, "slow": Slow}
+---
+probe(LAYERS["fast" if flag else "slow"]()(x))  # a tensor or unknown
+
+class Fast(nn.Module):
+    def forward(self, t):
+        return t > 0
+def pick(name):
+    if name == "fast":
+        return Fast
+    return nn.Identity
+---
+probe(pick("fast")()(x))  # a tensor of bool
+
+class Late(nn.Module):
+    def forward(self, t):
+        probe(self.cache)  # a tensor of bool
+        return t
+    def reset(self, size: int):
+        self.cache = torch.zeros(size, dtype=torch.bool)
+---
+late = Late()
+late.reset(2)
+late(x)
+
+class Held(nn.Module):
+    cache: Optional[Tensor]
+    factor: int = 2
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("flags", torch.zeros(2, dtype=torch.bool), persistent=False)
+        self.register_parameter("gain", None)
+    def forward(self, t):
+        probe((self.flags, self.gain, self.factor))  # a tuple of (a tensor of bool, None, a Python int passed in)
+        return t
+---
+Held()(x)
+
+class Base(nn.Module):
+    def forward(self, t):
+        return self.head(t)
+class Leaf(Base):
+    def __init__(self):
+        super().__init__()
+        self.head = lambda t: t > 0
+---
+probe(Leaf()(x))  # a tensor of bool
+
+class Mixin:
+    def scores(self, t):
+        return self.project(t) > 0
+class Leaf(Mixin, nn.Module):
+    def project(self, t):
+        return t * 2
+    def forward(self, t):
+        return self.scores(t)
+---
+probe(Leaf()(x))  # a tensor of bool
+
+class Cache:
+    def __init__(self):
+        self.keys = []
+    def update(self, key):
+        self.keys.append(key)
+        return torch.cat(self.keys)
+---
+probe(Cache().update(x))  # a tensor of float
+
+class Cache:
+    def __init__(self):
+        self.keys = []
+    def update(self, key):
+        self.keys.append(key)
+        return self.keys[-1]
+---
+probe(Cache().update(mask))  # a tensor of bool
+
+class Box:
+    def __init__(self, item):
+        self.item = item
+    def __getitem__(self, key):
+        return self.item
+    def __len__(self):
+        return 2
+    def __iter__(self):
+        yield self.item
+---
+probe((Box(mask)[0], len(Box(x))))  # a tuple of (a tensor of bool, a Python int)
+
+class Rows:
+    def __iter__(self):
+        yield torch.ones(2, dtype=torch.bool)
+---
+probe([i for i in Rows()])  # a list of a tensor of bool
+
+class Layer(nn.Module):
+    def forward(self, t):
+        return t > 0
+class Sub(Layer):
+    def forward(self, t):
+        return super(Sub, self).forward(t)
+---
+probe(Sub()(x))  # a tensor of bool
+
+class Block(nn.Module):
+    def forward(self, t):
+        return t > 0
+---
+probe(nn.Sequential(OrderedDict([("a", nn.Linear(3, 3)), ("b", Block())]))(x))  # a tensor of bool
+
+class Block(nn.Module):
+    def forward(self, t):
+        return t > 0
+---
+blocks = [Block() for _ in range(count)]
+probe(nn.Sequential(*blocks)(x))  # a tensor of bool
+
+class Block(nn.Module):
+    def forward(self, t):
+        return t > 0
+---
+blocks = []
+for _ in range(count):
+    blocks.append(Block())
+for block in nn.ModuleList(blocks):
+    probe(block(x))  # a tensor of bool
+
+class Block(nn.Module):
+    def forward(self, t):
+        return t > 0
+---
+probe(nn.ModuleDict({"only": Block()})["only"])  # a `Block` (model:27) or unknown
+"""
+
+
+@pytest.mark.parametrize(("row", "kind"), rows_of(OBJECTS))
+def test_object(row: str, kind: str) -> None:
+    assert kinds_of(row) == kind
