@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.tensors import data, site_of, tensors_within
-from compilelint.static.values import Const, Scalar, Sequence, Value, options
+from compilelint.static.values import Const, Mapping, Scalar, Sequence, Value, options
 
 HAZARD = "graph-break"
 WATCH = Watch(nodes=(ast.Compare, ast.Call))
@@ -44,9 +44,10 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], (ast.In, ast.NotIn)):
         return
-    if is_text(view.kind(node.left)):
-        return  # a tensor raises for a text: what is searched has keys
-    within = data(view.kind(node.comparators[0]))
+    container = view.kind(node.comparators[0])
+    if is_text(view.kind(node.left)) or any(isinstance(option, Mapping) for option in options(container)):
+        return  # a tensor raises for a text, and what may be a dict is asked for its keys
+    within = data(container)
     if within is not None:
         yield Hit(
             node,
