@@ -39,7 +39,7 @@ def module_roots(program: Program, module: ModuleIndex) -> Iterator[Root]:
         if not program.is_module(ref):
             continue
         forward = program.method(ref, "forward")
-        if isinstance(forward, FunctionRef) and (forward.owner == ref or len(class_members(ref)) > 1):
+        if isinstance(forward, FunctionRef) and (forward.owner == ref or class_members(ref).keys() - {"__init__"}):
             why = f"`{ref.qualname}` is a torch.nn.Module: its forward is what torch.compile compiles"
             yield Root(forward, ref, why)
         for name in COMPILED_STEPS:

@@ -33,7 +33,7 @@ class Sighting:
 
 @dataclass(frozen=True)
 class Probed:
-    """Everything the probes of a project saw. Each is a finding too, a certain graph break with its kind as message."""
+    """Everything the probes of a project saw. But for those in host code, each is a certain graph break as well."""
 
     sightings: tuple[Sighting, ...]
     findings: tuple[Finding, ...]
@@ -83,7 +83,8 @@ def probe_paths(paths: tuple[Path, ...], entry_points: tuple[str, ...] = ()) -> 
         path = view.frame.tracer.display(view.frame.module)  # type: ignore[attr-defined]
         value = view.kind(argument)
         seen.append(Sighting(path, node.lineno, view.qualname, view.region, value, view.options))
-        yield Hit(node, describe(value), "nothing")
+        if view.region != "host":
+            yield Hit(node, describe(value), "nothing")
 
     card = RuleCard("CL000", "probe", "graph-break", "Notes what is known.", "")
     regions: frozenset[RegionKind] = frozenset({"compiled", "decode-loop", "host"})

@@ -1,0 +1,393 @@
+"""What counts as compiled, by which path it is reached, and how sure and how bad a finding there is."""
+
+from __future__ import annotations
+
+import pytest
+from projects import Probed, check, probe
+
+HEAD = """
+import functools
+import torch
+from lightning import LightningModule
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+"""
+
+
+def reached(text: str, **given: tuple[str, ...]) -> Probed:
+    return probe(HEAD + text, **given)
+
+
+ROOTS = {
+    "forward of a module": ("class M(nn.Module):\n    def forward(self, x): probe(x)", {"M.forward"}),
+    "forward that only the base has": (
+        "class Base(nn.Module):\n    def forward(self, x): self.run(x)\n    def run(self, x): pass\n"
+        "class M(Base):\n    def run(self, x): probe(x)",
+        {"M.run"},
+    ),
+    "what a forward calls": ("def f(x): probe(x)\nclass M(nn.Module):\n    def forward(self, x): f(x)", {"f"}),
+    "not what only __init__ calls": (
+        "def f(x): probe(x)\nclass M(nn.Module):\n    def __init__(self): f(1)\n    def forward(self, x): pass",
+        set(),
+    ),
+    "not other methods": ("class M(nn.Module):\n    def forward(self, x): pass\n    def _load(self): probe(1)", set()),
+    "not a plain class's forward": ("class M:\n    def forward(self, x): probe(x)", set()),
+    "a decorated function": ("@torch.compile\ndef f(x): probe(x)", {"f"}),
+    "with options": ("@torch.compile(mode='reduce-overhead', dynamic=True)\ndef f(x): probe(x)", {"f"}),
+    "by functools.partial": ("@functools.partial(torch.compile, dynamic=True)\ndef f(x): probe(x)", {"f"}),
+    "below another decorator": ("@torch.no_grad()\n@torch.compile\ndef f(x): probe(x)", {"f"}),
+    "a decorated method": ("class C:\n    @torch.compile\n    def f(self, x): probe(x)", {"C.f"}),
+    "a decorated nested function": (
+        "def outer(x):\n    @torch.compile\n    def f(y): probe(y)\n    return f(x)",
+        {"outer.<locals>.f"},
+    ),
+    "torch.compile of a function": ("def f(x): probe(x)\ng = torch.compile(f)", {"f"}),
+    "of a lambda": ("g = torch.compile(lambda x: probe(x))", {"<module>.<lambda>"}),
+    "of a bound method": ("class C:\n    def f(self, x): probe(x)\ng = torch.compile(C().f)", {"C.f"}),
+    "of a model's forward": (
+        "class C:\n    def forward(self, x): probe(x)\nm = C()\nm.forward = torch.compile(m.forward)",
+        {"C.forward"},
+    ),
+    "of an object": ("class C:\n    def forward(self, x): probe(x)\nm = torch.compile(C())", {"C.forward"}),
+    "m.compile()": ("class M(nn.Module):\n    def forward(self, x): probe(x)\nm = M()\nm.compile()", {"M.forward"}),
+    "in a function that compiles": ("def f(x): probe(x)\ndef make():\n    return torch.compile(f)", {"f"}),
+    "a Lightning step": (
+        "class L(LightningModule):\n    def forward(self, x): pass\n    def training_step(self, b, i): probe(b)\n"
+        "    def configure_optimizers(self): probe(1)",
+        {"L.training_step"},
+    ),
+    "an autograd function's backward": (
+        "class S(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x): return x\n"
+        "    @staticmethod\n    def backward(ctx, g): probe(g)\n@torch.compile\ndef f(x): return S.apply(x)",
+        {"S.backward"},
+    ),
+    "a checkpointed function": (
+        "def block(x): probe(x)\n@torch.compile\ndef f(x): return checkpoint(block, x)",
+        {"block"},
+    ),
+    "a forward hook": (
+        "def hook(m, i, o): probe(o)\nclass M(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.l = nn.Linear(1, 1)\n        self.l.register_forward_hook(hook)\n    def forward(self, x): pass",
+        {"hook"},
+    ),
+    "not what is disabled": (
+        "@torch.compiler.disable\ndef f(x): probe(x)\n@torch.compile\ndef g(x): return f(x)",
+        set(),
+    ),
+    "not what is disabled where it is called": (
+        "def f(x): probe(x)\n@torch.compile\ndef g(x): return torch.compiler.disable(f)(x)",
+        set(),
+    ),
+    "not what is put into the graph untraced": (
+        "@torch.compiler.allow_in_graph\ndef f(x): probe(x)\n@torch.compile\ndef g(x): return f(x)",
+        set(),
+    ),
+    "not a custom operator's body": (
+        "@torch.library.custom_op('my::op', mutates_args=())\ndef f(x: Tensor) -> Tensor: probe(x)\n"
+        "@torch.compile\ndef g(x): return f(x)",
+        set(),
+    ),
+    "not the eager side of is_compiling": (
+        "@torch.compile\ndef f(x):\n    if not torch.compiler.is_compiling(): probe(x)",
+        set(),
+    ),
+    "the compiled side of is_compiling": (
+        "@torch.compile\ndef f(x):\n    if torch.compiler.is_compiling(): probe(x)",
+        {"f"},
+    ),
+    "not the scripting side": ("@torch.compile\ndef f(x):\n    if torch.jit.is_scripting(): probe(x)", set()),
+    "not below a raise": ("@torch.compile\ndef f(x):\n    raise ValueError\n    probe(x)", set()),
+    "not a flag that is off": ("DEBUG = False\n@torch.compile\ndef f(x):\n    if DEBUG: probe(x)", set()),
+    "not a script's functions": ("def f(x: Tensor): probe(x)\nf(torch.ones(1))", set()),
+    "a script's modules' methods": (
+        "class M(nn.Module):\n    def forward(self, x): pass\n    def score(self, x: Tensor):\n        probe(x)\n"
+        "        return x",
+        {"M.score"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROOTS)
+def test_what_is_compiled(name: str) -> None:
+    text, functions = ROOTS[name]
+    assert reached(text).functions("compiled") == functions
+
+
+def test_the_eager_side_of_is_compiling_is_host_code() -> None:
+    text = "def f(x):\n    if torch.compiler.is_compiling(): probe(1)\n    else: probe(2)\ng = torch.compile(f)"
+    seen = reached(text)
+    assert {(s.region, s.line) for s in seen.sightings} == {("compiled", 9), ("host", 10)}
+
+
+def test_options_are_those_of_the_compile_call() -> None:
+    seen = reached(
+        "def f(x): probe(x)\ndef inner(x): probe(x)\n@torch.compile(mode='max-autotune', dynamic=False)\n"
+        "def g(x): inner(x)\nh = torch.compile(f, fullgraph=True)"
+    )
+    told = {s.function: dict(s.options) for s in seen.sightings if s.region == "compiled"}
+    assert told == {"f": {"fullgraph": True}, "inner": {"mode": "max-autotune", "dynamic": False}}
+
+
+def test_entry_points_are_compiled() -> None:
+    files = {"pkg/__init__.py": "", "pkg/engine.py": "class Engine:\n    def _step(self, x):\n        probe(x)"}
+    assert not probe(files).sightings
+    seen = probe(files, entry_points=("pkg.engine:Engine._step",))
+    assert seen.functions() == {"Engine._step"}
+    assert seen.findings[0].region[0].note == "named in entry-points"
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("pkg.nowhere:f", "entry point: no such module in the project; write pkg.module:Class.method"),
+        ("pkg.engine:Engine.run", "entry point: pkg.engine defines no function 'Engine.run'"),
+        ("pkg.engine", "entry point: pkg.engine defines no function ''"),
+    ],
+)
+def test_entry_points_that_lead_nowhere_are_told(entry: str, message: str) -> None:
+    files = {"pkg/__init__.py": "", "pkg/engine.py": "class Engine: pass"}
+    assert probe(files, entry_points=(entry,)).failures == (message,)
+
+
+PUBLIC = """
+import torch
+from torch import Tensor
+def scale(x: Tensor) -> Tensor:
+    probe(x)
+    return x * 2
+def _private(x: Tensor): probe(x)
+def init_weights(x: Tensor): probe(x)
+def load_table(x: Tensor): probe(x)
+def accuracy(x: Tensor) -> float:
+    probe(x)
+    return 1.0
+class Norm:
+    def apply(self, x: Tensor):
+        probe(x)
+        return x
+    def _hidden(self, x: Tensor): probe(x)
+class _Inner:
+    def apply(self, x: Tensor):
+        probe(x)
+        return x
+"""
+
+
+def test_public_functions_of_a_package_are_assumed_to_be_compiled() -> None:
+    seen = probe({"pkg/__init__.py": "", "pkg/ops.py": PUBLIC})
+    assert {f.function for f in seen.findings} == {"scale", "Norm.apply"}
+    assert {f.confidence for f in seen.findings} == {"likely"}
+    assert all("public function" in f.region[0].note for f in seen.findings)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["ops.py", "pkg/train.py", "pkg/data/ops.py", "pkg/tests/ops.py", "pkg/export_onnx.py", "pkg/scripts/ops.py"],
+)
+def test_public_functions_around_a_model_are_not(path: str) -> None:
+    files = {
+        "pkg/__init__.py": "",
+        "pkg/data/__init__.py": "",
+        "pkg/tests/__init__.py": "",
+        "pkg/scripts/__init__.py": "",
+    }
+    assert not probe({**files, path: PUBLIC}).findings
+
+
+def test_a_file_that_describes_targets_is_not() -> None:
+    assert not probe({"pkg/__init__.py": "", "pkg/ops.py": "import compilelint\n" + PUBLIC}).findings
+
+
+def test_a_public_function_that_calls_something_compiled_is_around_the_model() -> None:
+    text = """
+        import torch
+        def model(x): probe(x)
+        compiled = torch.compile(model)
+        def generate(x: torch.Tensor):
+            probe(x)
+            return compiled(x)
+        """
+    seen = probe({"pkg/__init__.py": "", "pkg/ops.py": text})
+    assert seen.functions("compiled") == {"model"}
+    assert {finding.function for finding in seen.findings} == {"model"}
+
+
+LOOPS = {
+    "feeds a token back": ("for _ in range(9):\n        x = model(x)\n        probe(x)", True),
+    "feeds back by keyword": (
+        "for _ in range(9):\n        out = self.decoder(x, cache=cache)\n        cache = out[1]\n        probe(x)",
+        True,
+    ),
+    "a while loop": ("while True:\n        x = self.model.forward(x)\n        probe(x)", True),
+    "calls the module itself": ("while not done:\n        x = self(x)\n        probe(x)", True),
+    "a denoiser": ("for t in steps:\n        x = unet(x, t)\n        probe(x)", True),
+    "the test of a while": ("while probe(x):\n        x = model(x)", True),
+    "over a data loader": ("for batch in loader:\n        y = model(batch)\n        probe(y)", False),
+    "trains": ("for _ in range(9):\n        x = model(x)\n        x.sum().backward()\n        probe(x)", False),
+    "calls no model": ("for _ in range(9):\n        x = rotate(x)\n        probe(x)", False),
+    "steps an optimizer": ("for _ in range(9):\n        loss = optimizer.step(loss)\n        probe(loss)", False),
+    "outside the loop": ("for _ in range(9):\n        x = model(x)\n    probe(x)", False),
+    "what is iterated": ("for _ in range(probe(x)):\n        x = model(x)", False),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_decode_loops(name: str) -> None:
+    body, decodes = LOOPS[name]
+    seen = reached(f"class Engine:\n  def generate(self, x, model, unet, cache, steps, loader):\n    {body}")
+    assert (seen.functions("decode-loop") == {"Engine.generate"}) is decodes
+
+
+def test_what_a_decode_loop_calls_each_turn_is_in_it() -> None:
+    seen = reached(
+        "def pick(x): probe(x)\ndef prepare(x): probe(x)\ndef generate(x, model):\n    prepare(x)\n"
+        "    while True:\n        x = model(x)\n        pick(x)"
+    )
+    assert seen.functions("decode-loop") == {"pick"}
+
+
+def test_a_loop_inside_forward_is_compiled_with_it() -> None:
+    seen = reached(
+        "class M(nn.Module):\n    def forward(self, x):\n        for _ in range(3):\n"
+        "            x = self.decoder(x)\n            probe(x)"
+    )
+    assert seen.functions("compiled") == {"M.forward"}
+    assert not seen.functions("decode-loop")
+
+
+def test_the_call_path_is_shown_outermost_first() -> None:
+    seen = probe(
+        {
+            "main.py": "import torch\nfrom pkg.model import Model\nmodel = torch.compile(Model())\n",
+            "pkg/__init__.py": "",
+            "pkg/ops.py": "def scale(x):\n    probe(x)\n    return x\n",
+            "pkg/model.py": """\
+                from pkg.ops import scale
+                class Model:
+                    def forward(self, x):
+                        return self.inner(x)
+                    def inner(self, x):
+                        return scale(x + 1)
+                """,
+        }
+    )
+    (finding,) = seen.findings
+    assert [(step.path, step.line, step.function) for step in finding.region] == [
+        ("pkg/model.py", 4, "Model.forward"),
+        ("pkg/model.py", 6, "Model.inner"),
+        ("pkg/ops.py", 1, "scale"),
+    ]
+    assert finding.region[0].note == "compiled by torch.compile at main.py:3"
+
+
+def test_only_linted_files_have_findings_though_others_are_read() -> None:
+    files = {
+        "pkg/model.py": "from .ops import f\nimport torch\n@torch.compile\ndef step(x): probe(f(x))",
+        "pkg/__init__.py": "",
+        "pkg/ops.py": "def f(x):\n    probe(x)\n    return x > 0",
+    }
+    seen = probe(files, linted=1)
+    assert {finding.path for finding in seen.findings} == {"pkg/model.py"}
+    assert seen.kinds() == {"a tensor of bool (by annotation or use)"}
+
+
+CONFIDENCE = """
+import torch
+class Gate(torch.nn.Module):
+    def forward(self, x: torch.Tensor, y=None):
+        if {test}:
+            return x
+        return -x
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "confidence"),
+    [
+        ("torch.sin(x).sum() > 0", "certain"),
+        ("x.sum() > 0", "likely"),
+        ("y is not None and torch.sin(x).sum() > 0", "likely"),
+        ("torch.sin(x).sum() > 0 and y", "certain"),
+        ("(torch.sin(x) if y else x).sum() > 0", "likely"),
+        ("y > 0", None),
+        ("x.shape[0] > 0", None),
+    ],
+)
+def test_how_sure_a_finding_is(test: str, confidence: str | None) -> None:
+    found = {finding.confidence for finding in check(CONFIDENCE.format(test=test)) if finding.rule == "CL101"}
+    assert found == ({confidence} if confidence else set())
+
+
+SKIPS = {
+    "x = {probe}": "graph-break",
+    "if y: {probe}": "graph-break",
+    "for i in y: {probe}": "frame-skip",
+    "for i in {probe}: pass": "graph-break",
+    "while {probe}: pass": "frame-skip",
+    "for i in y: pass\n    else: {probe}": "graph-break",
+    "try: {probe}\n    finally: pass": "frame-skip",
+    "try: pass\n    except E: {probe}": "graph-break",
+    "try: pass\n    finally: {probe}": "graph-break",
+    "with y: {probe}": "frame-skip",
+    "with {probe}: pass": "graph-break",
+    "with torch.no_grad(): {probe}": "graph-break",
+    "with torch.no_grad(), y: {probe}": "frame-skip",
+    "with torch.autocast('cuda'):\n        if y: {probe}": "graph-break",
+    "for i in y:\n        with torch.no_grad(): {probe}": "frame-skip",
+    "[{probe} for i in y]": "graph-break",
+}
+
+
+@pytest.mark.parametrize("body", SKIPS)
+def test_breaks_in_loops_and_blocks_skip_the_frame(body: str) -> None:
+    seen = reached(f"@torch.compile\ndef f(x, y):\n    {body.format(probe='probe(x)')}")
+    assert [finding.hazard for finding in seen.findings] == [SKIPS[body]]
+
+
+PLACES = {
+    "one line": ("y = probe(x)", (1, 9, 1, 17), (1, 1)),
+    "over lines": ("y = [\n        1,\n        probe(\n            x\n        ),\n    ]", (3, 9, 5, 10), (1, 6)),
+    "non-ASCII before": ("größe = '😀', probe(x)", (1, 18, 1, 26), (1, 1)),
+    "non-ASCII inside": ("y = probe('größe 😀')", (1, 9, 1, 25), (1, 1)),
+    "a header": ("if (\n        probe(x)\n        and x\n    ):\n        y = 1\n        y = 2", (2, 9, 2, 17), (1, 4)),
+    "one-line body": ("if probe(x): y = 1", (1, 8, 1, 16), (1, 1)),
+    "a tab": ("if x:\n    \ty = probe(x)", (2, 10, 2, 18), (2, 2)),
+    "a string over lines": ("y = f'''\n    {probe(x)}\n    '''", None, (1, 3)),
+    "after a semicolon": ("y = 1; probe(x)", (1, 12, 1, 20), (1, 1)),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_places(name: str) -> None:
+    """Lines count from the body's first one; columns are 1-based code points, their end exclusive."""
+    body, place, statement = PLACES[name]
+    first = HEAD.count("\n") + 3
+    (finding,) = reached(f"@torch.compile\ndef f(x):\n    {body}").findings
+    span = finding.span
+    if place is not None:
+        assert (span.line - first + 1, span.column, span.end_line - first + 1, span.end_column) == place
+    assert (finding.statement[0] - first + 1, finding.statement[1] - first + 1) == statement
+
+
+def test_fingerprints_stay_when_lines_move_and_differ_for_equal_lines() -> None:
+    text = "@torch.compile\ndef f(x):\n    y = probe(x)\n    y = probe(x)\n    if x.shape:\n        z = probe(y)\n"
+    before = [finding.fingerprint for finding in reached(text).findings]
+    moved = text.replace("def f(x):\n", "def f(x):\n\n    # a comment\n").replace(
+        "    z = probe(y)", "     z  =  probe(y)"
+    )
+    after = [finding.fingerprint for finding in reached("import os\n\n" + moved).findings]
+    assert len(set(before)) == 3
+    assert after == before
+    renamed = [finding.fingerprint for finding in reached(text.replace("def f", "def g")).findings]
+    assert not set(renamed) & set(before)
+
+
+def test_a_function_reached_in_two_ways_is_reported_once_and_as_sure_as_the_surer_way() -> None:
+    seen = reached(
+        "def f(x): probe(x)\nclass M(nn.Module):\n    def forward(self, x):\n        f(x)\n        f(torch.ones(2))\n"
+        "g = torch.compile(f)"
+    )
+    assert len(seen.sightings) > 1
+    (finding,) = seen.findings
+    assert finding.confidence == "certain"
