@@ -1,7 +1,7 @@
 """The edits of a rewrite, worked out on a concrete syntax tree of the one statement or expression it changes.
 
-Only that piece is parsed (libcst takes five to nine times as long as `ast`), so comments and layout around it are not
-even looked at, and those in it are kept.
+Only that piece is parsed, since libcst takes several times as long as `ast` (benchmarks/speed): comments and layout
+around it are not even looked at, and those in it are kept.
 """
 
 from __future__ import annotations
