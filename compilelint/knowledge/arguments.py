@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 RANKS = (2, 1, 4, 3)
 INTS = ((1, 1, 1), (0, 1, 2), (4, 4, 1), (2, 2, 2), (8, 8, 8))
-TEXTS = ("'a'", "'1'", "'cpu'", "'t.pt'", "'ij->ij'", "'{}'")
+TEXTS = ("'a'", "'1'", "'cpu'", "'t.pt'", "'ij->ij'", "'{}'", "'ignore'", "'sum'")
 LISTS = ("[1, 0]", "[4, 4]", "[0.5, 0.25]", "[1]", "[2, 2, 1]")
 
 # One literal stands for every value of these kinds.
@@ -23,7 +23,9 @@ LITERALS = {
     "dict": ("{'a': 1}",),
     "list[str]": ("['a', 'b']",),
     "tuple": ("(4, 4)", "(1, 0)", "(0.9, 0.99)"),
-    "dtype": ("torch.float32",),
+    "dtype": ("torch.float32", "torch.int64"),
+    "class": ("int",),
+    "iterator": ("iter([1, 2])",),
     "callable": ("identity", "constant", "add"),
     "object": ("plain",),
     "module": ("linear",),
@@ -44,7 +46,9 @@ SHAPES = {
         tensor,tensor,tensor tensor,int,int tensor,int,float tensor,int,tensor:int tensor,tensor:int,int
         tensor:bool,tensor,tensor tensor,tensor:bool,tensor tensor,tensor:bool,float tensor,float,float tensor,tuple,int
         tensor,tensor,int tensor,tensor,float tensor:int,tensor,int str,tensor,tensor callable,tensor,tensor int,int,int
-        float,float,int tensor,int,tensor:int,tensor tensor,int,int,int tensor,tensor,tensor,tensor tensor0d:bool,str
+        float,float,int tensor,int,tensor:int,tensor tensor,int,int,int tensor,tensor,tensor,tensor
+        tensor0d:bool,str tensor,float,bool int,tuple int,int,tuple tensor,int,tuple dtype,dtype
+        tensor,int,tensor:int,tensor,str tensor0d:bool,callable,callable,list[tensor]
     """,
     "method": """
         tensor tensor:int tensor:bool tensor0d tensor0d:int tensor0d:bool
@@ -55,11 +59,12 @@ SHAPES = {
         tensor,tensor:bool,float tensor,tensor:bool,tensor0d tensor,float,float tensor,tensor,tensor tensor,tensor,int
         tensor:bool,tensor,tensor tensor,tuple,tensor tensor,callable,tensor tensor,list,list tensor,tuple,tuple
         tensor,int,tensor:int,tensor tensor,int,tensor:int,float tensor,int,int,int tensor,tuple,tensor,bool
+        tensor,int,tuple tensor,tuple,float tensor,int,tensor:int,tensor,str
     """,
     "python": """
         none int float bool str bytes None list tuple dict list[str] list[tensor] tensor tensor0d tensor0d:int array
-        callable object module
-        str,tensor callable,list int,int str,str list,int object,str tensor,tensor
+        callable object module class iterator
+        tensor,class str,tensor callable,list int,int str,str list,int object,str tensor,tensor
         float,float str,int str,list str,list[str] str,dict list,list list,str dict,str
         callable,list[tensor] module,str tensor0d,int tensor,int int,list
         tensor,str object,tensor dict,dict str,tuple tensor0d,tensor0d bool,str str,bytes
@@ -117,20 +122,20 @@ def realizations(shape: str) -> Iterator[Arguments]:
     tensors = any(kind.startswith(("tensor", "array", "grad", "loss", "list[tensor]", "list[array]")) for kind in kinds)
     ints = kinds.count("int")
     seen = set()
-    for rank, index_rank in _ranks(kinds) if tensors else ((2, 2),):
+    for rank, later_rank in _ranks(kinds) if tensors else ((2, 2),):
         for numbers in INTS if ints else INTS[:1]:
             for spelled in range(_spellings(kinds)):
-                made = _realize(kinds, rank, index_rank, numbers, spelled)
+                made = _realize(kinds, rank, later_rank, numbers, spelled)
                 if made not in seen:
                     seen.add(made)
                     yield made
 
 
 def _ranks(kinds: list[str]) -> Iterator[tuple[int, int]]:
-    mixed = {"tensor", "tensor:int"} <= set(kinds) or {"array", "array:int"} <= set(kinds)
+    several = sum(kind.startswith(("tensor", "array")) for kind in kinds) > 1
     for rank in RANKS:
         yield rank, rank
-        if mixed and rank == 2:
+        if several and rank == 2:
             yield rank, 1
     if not any(kind.startswith(("tensor", "array")) for kind in kinds):
         yield 0, 0
@@ -140,7 +145,7 @@ def _spellings(kinds: list[str]) -> int:
     return max((len(LITERALS[kind]) for kind in kinds if kind in LITERALS), default=1)
 
 
-def _realize(kinds: list[str], rank: int, index_rank: int, numbers: tuple[int, ...], spelled: int) -> Arguments:
+def _realize(kinds: list[str], rank: int, later_rank: int, numbers: tuple[int, ...], spelled: int) -> Arguments:
     values: list[str] = []
     inputs: list[tuple[str, str]] = []
     used = 0
@@ -164,11 +169,5 @@ def _realize(kinds: list[str], rank: int, index_rank: int, numbers: tuple[int, .
             values.append("a0")
         else:
             values.append(name)
-            inputs.append((name, _stock(kind, rank, index_rank)))
+            inputs.append((name, kind if "0d" in kind else f"{kind}{rank if position == 0 else later_rank}"))
     return Arguments(tuple(values), tuple(inputs))
-
-
-def _stock(kind: str, rank: int, index_rank: int) -> str:
-    if "0d" in kind:
-        return kind
-    return f"{kind}{index_rank if kind.endswith(':int') else rank}"

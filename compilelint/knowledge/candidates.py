@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
@@ -113,6 +114,10 @@ OPERATORS = {
     "__matmul__": "{0} @ {1}",
     "__hash__": "{{{0}: 1}}",
 }
+
+
+# Modules of the standard library whose functions torch's modules import for themselves.
+BORROWED = sys.stdlib_module_names - {"builtins"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +228,11 @@ def _wanted(owner: Any, name: str, value: Any) -> bool:
         return False
     if name.startswith("_") and not re.match(r"_(check|assert|getframe)", name):
         return False
+    origin = str(getattr(value, "__module__", "")).partition(".")[0]
+    if origin == "typing_extensions" or (getattr(owner, "__name__", "").startswith("torch") and origin in BORROWED):
+        return False
     if not isinstance(value, type):
-        return getattr(value, "__module__", None) not in ("typing", "typing_extensions")
+        return True
     if issubclass(value, BaseException):
         return False
     exported = getattr(owner, "__all__", None)

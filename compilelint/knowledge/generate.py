@@ -61,7 +61,9 @@ def generate(only: Iterable[str] | None = None) -> dict[str, list[Any]]:
     known: dict[tuple[int, str], dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as place:
         _settle(place)
-        for candidate in wanted:
+        for number, candidate in enumerate(wanted):
+            if number % 500 == 0:
+                print(f"{number} of {len(wanted)} names: {candidate.name}", file=sys.stderr)
             key = (id(candidate.value), candidate.family)
             if key not in known:
                 known[key] = _in_child(candidate, place) if candidate.callable else {}
@@ -145,7 +147,7 @@ def _entry(candidate: Candidate, observed: dict[str, Any]) -> list[Any]:
     stubbed, takes_dtype = returns.documented(candidate.name, candidate.value, bool(seen))
     whole, by_shape = returns.combine(seen, stubbed, takes_dtype)
     if candidate.family == "module":
-        whole, by_shape = "module", {"call": whole}
+        whole, by_shape = "module", {"call": whole} if seen else {}
     tags = sorted({*observed.get("tags", ()), *_operator_tags(candidate.name)})
     entry = [whole, trace.lookup(candidate.value), " ".join(tags), _grouped(observed.get("probes", {}).items())]
     if by_shape:
@@ -178,13 +180,20 @@ def _inverted(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {value: " ".join(sorted(keys)) for value, keys in sorted(groups.items())}
 
 
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
 def render(entries: dict[str, list[Any]]) -> str:
     """The file: a header, then one name a line, sorted."""
     header = {
         "schema": SCHEMA,
         "torch": torch.__version__.split("+")[0],
         "python": ".".join(map(str, sys.version_info[:2])),
-        "numpy": importlib.metadata.version("numpy"),
+        **{package: _version(package) for package in ("numpy", "scipy")},
     }
     lines = [
         f"{json.dumps(name)}:{json.dumps(entry, separators=(',', ':'))}" for name, entry in sorted(entries.items())

@@ -7,6 +7,7 @@ returns something that does not depend on the result unless the probe is about t
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import re
 from collections.abc import Callable
@@ -21,20 +22,25 @@ from compilelint.knowledge.arguments import Arguments, shapes
 from compilelint.knowledge.candidates import Candidate, evaluate
 from compilelint.knowledge.trace import Tagged, id_of, trace
 
-USES = {"value": "return x + result", "number": "return x + float(result)", "test": "return x + 1 if result else x + 2"}
+USES = {"value": "x + result", "number": "x + float(result)", "test": "x + 1 if result else x + 2"}
 DEVICES = re.compile(r"torch\.(cuda|xpu|mps|accelerator)\.")
 # A function that takes anything, such as print, has answered long before every shape is tried: after so many shapes, or
 # when so many different ones all broke alike.
 MOST_SHAPES = {"self": 12, "numpy": 16, "array": 16, "python": 20, "torch": 20, "method": 24}
 ALIKE = 8
+SAME_USES = 4
+# At most so many ways to construct a module are tried in search of one that can be called.
+MOST_LAYERS = 8
 NOTHING = Arguments((), ())
+Outcome = tuple[str | None, str | None]
+COMPILES: Outcome = (None, None)
 
 
 @dataclass(slots=True)
 class Observation:
     """What was seen of one candidate. `probes` holds the outcomes in (default mode, fullgraph) by shape."""
 
-    probes: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    probes: dict[str, Outcome] = field(default_factory=dict)
     seen: list[returns.Seen] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
 
@@ -76,7 +82,7 @@ class _Prober:
         self.observation = Observation()
         self.names = dict(stock.names())
         for root in re.findall(r"(?<![\w.{}])([a-z_]\w*)\.", f"{candidate.call} {candidate.instance}"):
-            if root not in self.names and root != "made":
+            if root not in self.names and root != "made" and not hasattr(builtins, root):
                 self.names[root] = importlib.import_module(root)
 
     def calls(self) -> None:
@@ -110,7 +116,7 @@ class _Prober:
         if trace(self._define(body, everything), stock.inputs(everything), fullgraph=False) is not None:
             return False
         for found in accepted:
-            self.observation.probes.setdefault(found.shape, (None, None))
+            self.observation.probes.setdefault(found.shape, COMPILES)
         return True
 
     def _breaks_anyhow(self) -> bool:
@@ -118,18 +124,24 @@ class _Prober:
         return len(outcomes) >= ALIKE and len(set(outcomes)) == 1 and outcomes[0][0] is not None
 
     def _uses(self, accepted: list[_Accepted]) -> None:
-        """Put Python numbers to use where the call itself compiles; what compiles there too is not recorded."""
-        compiling = [found for found in accepted if self.observation.probes.get(found.shape) == (None, None)]
-        if self._together(
-            compiling, "    result = {call}\n    x = x + result + float(result) + (1 if result else 2)\n"
-        ):
-            return
-        for found in compiling:
-            for use, statement in USES.items():
-                body = f"    result = {found.call}\n    {statement}\n"
-                key = f"{found.shape}>{use}"
-                if self._accepts(body, found.realization) and self._probe(key, body, found.realization) is None:
-                    del self.observation.probes[key]
+        """Put numbers to use where the call itself compiles. What compiles there too is not recorded.
+
+        A use that breaks alike whatever the arguments are is recorded once, without a shape.
+        """
+        compiling = [found for found in accepted if self.observation.probes.get(found.shape) == COMPILES]
+        for use, statement in USES.items():
+            if self._together(compiling, f"    result = {{call}}\n    x = {statement}\n"):
+                continue
+            outcomes: dict[str, Outcome] = {}
+            for found in compiling:
+                body = f"    result = {found.call}\n    return {statement}\n"
+                settled = len(outcomes) >= SAME_USES and len(set(outcomes.values())) == 1
+                if not settled and self._accepts(body, found.realization):
+                    outcomes[f"{found.shape}>{use}"] = self._outcome(body, found.realization)
+            alike = len(set(outcomes.values())) == 1
+            for key, outcome in ({f">{use}": next(iter(outcomes.values()))} if alike else outcomes).items():
+                if outcome != COMPILES:
+                    self.observation.probes[key] = outcome
 
     def _on_input(self, found: _Accepted) -> None:
         """Call a method of a tensor that the traced function was given; recorded where only that breaks."""
@@ -137,7 +149,7 @@ class _Prober:
         outcomes = [
             trace(function, stock.inputs(found.realization), fullgraph=fullgraph) for fullgraph in (False, True)
         ]
-        if outcomes[0] is not None and self.observation.probes[found.shape] == (None, None):
+        if outcomes[0] is not None and self.observation.probes[found.shape] == COMPILES:
             self.observation.probes[f"{found.shape}@input"] = (outcomes[0], outcomes[1])
 
     def _context(self, call: str, realization: Arguments) -> None:
@@ -173,13 +185,17 @@ class _Prober:
 
     def layer(self) -> None:
         """Construct an `nn.Module` in the traced function; call one that was made outside."""
+        layers = 0
         for shape in shapes("construct"):
             for arguments, _ in stock.prepared(shape):
                 call = self.candidate.call.format(args=", ".join(arguments.values))
+                if layers == MOST_LAYERS:
+                    return
                 try:
                     self.names["layer"] = self._run(f"    return {call}\n", arguments)
                 except Exception:
                     continue
+                layers += 1
                 if "construct" not in self.observation.probes:
                     self._probe("construct", f"    {call}\n    return x + 1\n", arguments)
                 if self._layer_called():
@@ -266,14 +282,16 @@ class _Prober:
         return True
 
     def _probe(self, key: str, body: str, realization: Arguments) -> str | None:
-        """Trace `body` in both modes, keep the answer, and return that of default mode.
+        """Trace `body`, keep the outcome under `key`, and return that of default mode."""
+        self.observation.probes[key] = self._outcome(body, realization)
+        return self.observation.probes[key][0]
 
-        What compiles in default mode is not tried under fullgraph=True, which only captures more.
-        """
+    def _outcome(self, body: str, realization: Arguments) -> Outcome:
+        """What compiles in default mode is not tried under fullgraph=True, which only captures more."""
         default = trace(self._define(body, realization), stock.inputs(realization), fullgraph=False)
-        full = trace(self._define(body, realization), stock.inputs(realization), fullgraph=True) if default else None
-        self.observation.probes[key] = (default, full)
-        return default
+        if default is None:
+            return COMPILES
+        return default, trace(self._define(body, realization), stock.inputs(realization), fullgraph=True)
 
     def _note(self, shape: str, realization: Arguments, result: Any) -> None:
         elements = tuple(returns.element_of(stock.values()[key]) for _, key in realization.inputs)

@@ -9,12 +9,13 @@ Shapes, the keys of `Fact.probes` and `Fact.returned`
     Kinds: `tensor` (floating point, at least one dimension), `tensor:int`, `tensor:bool`, `tensor0d` (no dimension)
     and its `:int` and `:bool`, `array` and its `:int` and `:bool`, `int`, `float`, `bool`, `str`, `bytes`, `None`,
     `list` (of numbers), `list[str]`, `list[tensor]`, `list[array]`, `tuple` (of numbers), `dict`, `dtype`, `callable`,
-    `module`, `object`; where nothing else was accepted `grad` (a tensor that requires grad), `loss` (a sum of one) and
-    `leaf` (that one). Python values are literals in the traced function; tensors and arrays are computed in it.
+    `module`, `class`, `iterator`, `object`. Where nothing else was accepted: `grad` (a tensor that requires grad),
+    `loss` (the sum of one), `leaf` (that one). Python values are literals in the traced function; tensors and arrays
+    are computed in it.
     A suffix says what becomes of the number (Python's or numpy's) that a call returns, where that breaks although the
     call does not: `>value` added to a tensor, `>number` passed to `float`, `>test` tested by `if`. Without a suffix it
-    is not used. `@input` says that the receiver is an argument of the traced function, where that breaks although a
-    copy does not.
+    is not used; a suffix alone holds for every shape. `@input` says that the receiver is an argument of the traced
+    function, where that breaks although a copy does not.
     Shapes that are not calls: `with` (entered where it is made), `with:outside` (entered, but made outside), `get` and
     `set` of an attribute, `construct` and `call` of a `torch.nn` module (called: made outside).
 
@@ -82,7 +83,9 @@ class Fact:
         settled = self.settled
         otherwise = settled if settled is not None and settled.default is not None else None
         plain = self.probes.get(shape, otherwise if shape not in NOT_CALLS else None)
-        return self.probes.get(f"{shape}>{use}", plain) if use else plain
+        if not use or plain is None or plain.default is not None:
+            return plain
+        return self.probes.get(f"{shape}>{use}", self.probes.get(f">{use}", plain))
 
     @property
     def settled(self) -> Probe | None:
