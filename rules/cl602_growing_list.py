@@ -161,6 +161,26 @@ class Encoder(nn.Module):
         default="clean",
         fullgraph="clean",
     ),
+    Example(
+        # Seen once, it is not added again: the second call compiles again, later ones do not.
+        code="""
+import torch
+from torch import nn
+
+SEEN = set()
+
+
+class Encoder(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x):
+        if "proj" not in SEEN:
+            SEEN.add("proj")
+        return self.proj(x)
+""",
+    ),
 )
 
 
@@ -190,9 +210,19 @@ def _runs_once(qualname: str) -> bool:
 
 
 def _confidence(place: ast.expr, view: View) -> Confidence:
-    if view.assumed:
+    if view.assumed or _asked_first(place, view):
         return "possible"
     return "likely" if _emptied_elsewhere(place, view) else "certain"
+
+
+def _asked_first(place: ast.expr, view: View) -> bool:
+    """Whether the function looks in `place` for what it adds (`if key in SEEN: return`): it grows by new keys only."""
+    return any(
+        isinstance(node, ast.Compare)
+        and isinstance(node.ops[0], (ast.In, ast.NotIn))
+        and same_place(without_alias(node.comparators[0], view), place)
+        for node in own_nodes(view.function)
+    )
 
 
 def _grown(node: ast.AST) -> ast.expr | None:
