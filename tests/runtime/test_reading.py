@@ -11,7 +11,7 @@ import torch
 from compilelint.model import Step
 from compilelint.runtime.breaks import one_line, parse_message, parse_report
 from compilelint.runtime.capture import DynamoWatch
-from compilelint.runtime.frames import definition_line, parse_stack, user_owned, user_stack
+from compilelint.runtime.frames import definition_line, inductor_wrote, parse_stack, user_owned, user_stack
 from compilelint.runtime.guards import newest_failure, parse_reason, place_of
 from compilelint.runtime.target import Call, Target
 from compilelint.runtime.wire import Recorder, fold, read_records
@@ -245,3 +245,11 @@ def test_a_recompile_of_made_up_source_is_at_the_call(tmp_path: Path) -> None:
     (found,) = [item for item in fold("t", read_records(records)[0]).evidence if item.channel == "recompile"]
     lines = Path(__file__).read_text(encoding="utf-8").splitlines()
     assert (found.path, lines[found.line - 1].endswith("# made up")) == (str(Path(__file__).absolute()), True)
+
+
+def test_generated_code_is_known_by_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    assert inductor_wrote("/tmp/torchinductor_u/ab/cab.py")
+    assert not inductor_wrote("/home/u/cache/ab/cab.py")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/home/u/cache")
+    assert inductor_wrote("/home/u/cache/ab/cab.py")
