@@ -100,6 +100,9 @@ def is_display(node: ast.expr, view: View) -> bool:
     """Whether `node` is a list, dict or set that is written out here, and so is one for every caller."""
     if not isinstance(node, ast.Name):
         return isinstance(node, DISPLAYS)
+    shared = (part.names for part in ast.walk(view.function) if isinstance(part, (ast.Global, ast.Nonlocal)))
+    if any(node.id in names for names in shared):
+        return False
     names = [part for part in ast.walk(view.function) if isinstance(part, (ast.Name, ast.arg))]
     bound = [
         name

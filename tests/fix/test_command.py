@@ -7,6 +7,7 @@ import io
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,8 +15,13 @@ import pytest
 
 import compilelint.command.fix
 from compilelint.cli import main
+from compilelint.command.check import all_cards
+from compilelint.command.fix import fix
+from compilelint.config import Settings
+from compilelint.fix import fixed
 from compilelint.model import Report
 from compilelint.source import Sources
+from compilelint.static import lint
 
 SOURCE = """\
 import copy
@@ -111,12 +117,6 @@ def test_what_cannot_be_done_is_told(model: Path, capsys: Capture, arguments: li
 
 
 def test_a_file_that_changes_while_it_is_checked_is_left_alone(model: Path, capsys: Capture) -> None:
-    from compilelint.command.check import all_cards
-    from compilelint.command.fix import fix
-    from compilelint.config import Settings
-    from compilelint.fix import fixed
-    from compilelint.static import lint
-
     def check(sources: Sources) -> Report:
         findings = fixed(lint([model], Settings(root=model.parent)).findings, sources)
         model.write_text(f"{model.read_text()}# edited\n")
@@ -133,6 +133,58 @@ def test_passes_come_to_an_end(model: Path, monkeypatch: pytest.MonkeyPatch, cap
     monkeypatch.setattr(compilelint.command.fix, "MOST_PASSES", 1)
     assert main(["model.py", "--fix", "--unsafe-fixes", "--output-format", "concise"]) == 0
     assert capsys.readouterr().out == "No findings in 1 file.\n"
+
+
+def test_what_the_compiler_handled_gets_no_fix(model: Path) -> None:
+    findings = lint([model], Settings(root=model.parent)).findings
+    sources = Sources(model.parent)
+    assert all(finding.fixes for finding in fixed(findings, sources))
+    handled = [replace(finding, verdict="handled") for finding in findings]
+    assert not any(finding.fixes for finding in fixed(handled, sources))
+
+
+@pytest.mark.parametrize(
+    ("line", "safety"),
+    [
+        ("y = copy.copy([1])", "safe"),
+        ("ys = [1]; y = copy.copy(ys)", "safe"),
+        ("ys = [1] if len(x) else []; y = copy.copy(ys)", "unsafe"),
+        ("global ys; ys = [1]; y = copy.copy(ys)", "unsafe"),
+        ("assert not torch.isnan(x).any()", "safe"),
+        ("assert not x.isnan().any()", "unsafe"),  # an array has these methods as well
+        ("y = copy.deepcopy(x)", "unsafe"),
+        ("print(x.shape, str(len(x)))", "unsafe"),
+        ("print(x.add_(1))", None),
+        ("print(torch.rand(2))", None),
+        ("print(y := x + 1)", None),
+        ("y = print(x)", None),
+        ("input()", None),
+        ("y = copy.copy(x)", None),
+        ("y = copy.deepcopy(x, {})", None),
+    ],
+)
+def test_how_safe_a_fix_is(model: Path, line: str, safety: str | None) -> None:
+    head = "import copy\nimport torch\n\n@torch.compile\ndef f(x: torch.Tensor):\n"
+    model.write_text(f"{head}    {line}\n    return x + 1\n")
+    [finding] = fixed(lint([model], Settings(root=model.parent)).findings, Sources(model.parent))
+    assert [fix.safety for fix in finding.fixes] == ([] if safety is None else [safety])
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import torch as th",
+        "from torch import nn",
+        "import torch\nimport fake as torch",
+        "if False:\n    import torch",
+        "import torch\ndef g(torch): pass",
+    ],
+)
+def test_a_guard_needs_torch_under_its_name(model: Path, imports: str) -> None:
+    model.write_text(f"{imports}\n\ndef f(x):\n    print(x)\n    return x + 1\n")
+    settings = Settings(root=model.parent, entry_points=("model:f",))
+    findings = fixed(lint([model], settings).findings, Sources(model.parent))
+    assert [(finding.rule, finding.fixes) for finding in findings] == [("CL401", ())]
 
 
 def test_formats_carry_the_fixes(model: Path, capsys: Capture) -> None:
