@@ -208,7 +208,7 @@ def root_arguments(ref: FunctionRef, bound: bool, table: Table) -> dict[str, Val
 
 _NUMBER_NAME = re.compile(
     r"(^|_)(size|sizes|shape|shapes|dims?|dimensions?|height|width|length|len|stride|num|idx|index|mode|name|type|config|cfg)$"
-    r"|^(n|num|use|is|return|output|with|do)_"
+    r"|^(n|num|use|is|return|output|with|do)_|^[ijn]$"
 )
 """How numbers, flags and settings are called."""
 
