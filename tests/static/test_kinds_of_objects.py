@@ -125,7 +125,7 @@ probe(Longer(x, 2, mask).extra)  # a tensor of bool
 class Output:
     masks: List[Tensor] = dataclasses.field(default_factory=list)
 ---
-probe(Output().masks)  # a list of a tensor (by annotation or use) or unknown
+probe(Output().masks)  # a list of a tensor (by annotation or use)
 
 class Pair(NamedTuple):
     values: Tensor

@@ -15,8 +15,8 @@ from torch.utils.checkpoint import checkpoint
 """
 
 
-def reached(text: str, **given: tuple[str, ...]) -> Probed:
-    return probe(HEAD + text, **given)
+def reached(text: str) -> Probed:
+    return probe(HEAD + text)
 
 
 ROOTS = {

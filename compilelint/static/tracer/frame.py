@@ -72,6 +72,10 @@ class Frame:
         """The frame of the root that this one was reached from."""
         return self if self.caller is None else self.caller.outermost()
 
+    def entered(self, ref: FunctionRef) -> int:
+        """How often the way to this frame, itself included, leads through a function."""
+        return sum(frame.ref == ref for frame, _ in self._callers())
+
     def is_below_compiled(self) -> bool:
         """Whether the way to this frame leads through a call of what torch.compile returned."""
         return any(

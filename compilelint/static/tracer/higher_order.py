@@ -123,6 +123,13 @@ def _default_dict(args: Args, keywords: Keywords, node: ast.AST | None, frame: F
     return Mapping()
 
 
+def _field(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
+    """`dataclasses.field(...)` stands for the value that a new object starts with."""
+    if "default_factory" in keywords:
+        return frame.tracer.call(keywords["default_factory"], (), {}, node, frame)
+    return keywords.get("default", UNKNOWN)
+
+
 def _ordered_dict(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
     return frame.tracer.call(External("builtins.dict"), args, keywords, node, frame)
 
@@ -168,6 +175,7 @@ _HANDLERS: dict[str, Callable[[Args, Keywords, ast.AST | None, Frame], Value]] =
     "itertools.chain": _chain,
     "collections.defaultdict": _default_dict,
     "collections.OrderedDict": _ordered_dict,
+    "dataclasses.field": _field,
     "torch.utils._pytree.tree_map": _tree_map,
     "math.ceil": _whole_number,
     "math.floor": _whole_number,

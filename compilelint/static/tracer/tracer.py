@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 40
 """Calls nested deeper than this are not followed; the deepest models measured stay below 25."""
+MAX_RECURSION = 8
+"""A function inside itself more often than this is not followed: an argument may double with each call."""
 MAX_WAYS = 10
 """A function called in more ways than this is not walked again; the earlier ways' results are joined."""
 SMALL = 12
@@ -63,6 +65,7 @@ class Tracer:
         self._results: dict[object, Value] = {}
         self._ways: dict[tuple[FunctionRef, Mode, int], list[object]] = {}
         self._globals: dict[tuple[str, str], Value] = {}
+        self._aliases: dict[ast.expr, Value] = {}
         self._decorated: dict[FunctionRef, Value] = {}
         self._elsewhere: dict[tuple[ClassRef, str], Value | None] = {}
         self.constructions = construction.Constructions()
@@ -188,7 +191,12 @@ class Tracer:
 
     def alias_value(self, node: ast.expr, home: ModuleIndex) -> Value:
         """A module-level assignment read as an annotation (`OptTensor = Optional[Tensor]`)."""
-        return value_of_annotation(node, home, self) if isinstance(node, (ast.Subscript, ast.BinOp)) else UNKNOWN
+        if not isinstance(node, (ast.Subscript, ast.BinOp)):
+            return UNKNOWN
+        if node not in self._aliases:
+            self._aliases[node] = UNKNOWN  # an alias that names itself: `Tree = Union[Tensor, List["Tree"]]`
+            self._aliases[node] = value_of_annotation(node, home, self)
+        return self._aliases[node]
 
     # Functions
 
@@ -237,7 +245,7 @@ class Tracer:
         if mode == "decode-loop" or (mode == "compiled" and attributes.is_opaque(function.ref)):
             mode = "host"
         limit = MAX_DEPTH if mode == "compiled" else HOST_DEPTH if mode == "host" else 12
-        if caller.depth >= limit:
+        if caller.depth >= limit or caller.entered(function.ref) >= MAX_RECURSION:
             return UNKNOWN
         return self.run(function, args, keywords, mode, node, caller)
 
