@@ -205,6 +205,21 @@ def pick(name):
 ---
 probe(pick("fast")()(x))  # a tensor of bool
 
+class Cached(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cache = None
+    def reset(self):
+        self.cache = torch.zeros(2, dtype=torch.bool)
+    def forward(self, t):
+        probe(self.cache)  # None or a tensor of bool
+        return t
+---
+cached = Cached()
+cached(x)
+cached.reset()
+cached(x)
+
 class Late(nn.Module):
     def forward(self, t):
         probe(self.cache)  # a tensor of bool

@@ -115,8 +115,11 @@ _METHODS_LIKE_PROPERTIES = frozenset(
 
 
 def _of_instance(owner: Instance, name: str, frame: Frame) -> Value:
-    if name in owner.attributes:
+    if name in owner.attributes and owner.attributes[name] != NONE:
         return owner.attributes[name]
+    if name in owner.attributes:  # None to begin with; a method that is not walked may set it before the first call
+        later = frame.tracer.assigned_elsewhere(owner, name)
+        return NONE if later is None else join(NONE, later)
     if name == "training" and owner.is_module:
         return Scalar("bool")
     member = frame.tracer.program.method(owner.ref, name)
