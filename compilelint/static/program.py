@@ -96,6 +96,12 @@ def module_name(path: Path) -> tuple[str, Path]:
     return ".".join(parts) or path.stem, folder
 
 
+def is_library(name: str) -> bool:
+    """Whether a module name means a library whatever files are linted: a script called `torch.py` is not torch."""
+    top = name.partition(".")[0]
+    return top in ("torch", "numpy", "scipy", "triton", "jax", "tensorflow") or top in sys.stdlib_module_names
+
+
 class Program:
     """The files under lint and whatever project files they import.
 
@@ -120,7 +126,8 @@ class Program:
             name, root = module_name(path)
             if root not in self.roots:
                 self.roots.append(root)
-            if name in self._paths and self._paths[name] != path:
+            taken = name in self._paths and self._paths[name] != path
+            if taken or ("." not in name and is_library(name)):
                 name = f"{name}@{len(self._paths)}"
             self._paths[name] = path
             linted.append(name)
@@ -192,6 +199,8 @@ class Program:
 
     def _imported(self, binding: Import, hops: int) -> Definition | None:
         dotted = f"{binding.module}.{binding.attribute}" if binding.attribute else binding.module
+        if is_library(binding.module):
+            return Outside(dotted)
         if hops > MAX_IMPORT_HOPS:
             return Outside(dotted)
         source = self.module(binding.module)

@@ -101,6 +101,8 @@ def call(name: str, args: tuple[Value, ...], keywords: Keywords, node: ast.AST |
     result = value_of_return(fact.returns, _first_tensor(args)) if fact is not None else UNKNOWN
     if result == UNKNOWN:
         result = _by_name(name)
+    if isinstance(result, ExternalInstance) and result.name.rpartition(".")[2] == tail:
+        result = ExternalInstance(name)  # by the public name; the table knows the one in C, `_contextvars.ContextVar`
     if name.startswith(_PYTHON_NUMBERS):
         return join_all(option for option in options(result) if not isinstance(option, (Tensor, Array)))
     if name.startswith(("torch.", "einops.")):

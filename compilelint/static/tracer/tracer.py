@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, Outside, function_ref
 from compilelint.static.index import ModuleIndex, Scope
-from compilelint.static.program import Definition, Program
+from compilelint.static.program import Definition, Program, is_library
 from compilelint.static.tracer import attributes, binding, calls, construction, ducks, expressions, statements
 from compilelint.static.tracer.annotations import value_of_annotation
 from compilelint.static.tracer.frame import Frame, Mode, key_of
@@ -177,7 +177,7 @@ class Tracer:
 
     def imported(self, module: str, name: str, outside: External) -> Value:
         """What an import inside a function binds."""
-        index = self.program.module(module)
+        index = None if is_library(module) else self.program.module(module)
         if index is None:
             submodule = self.program.module(f"{module}.{name}") if name else None
             return ProjectModule(submodule.name) if submodule else outside
