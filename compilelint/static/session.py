@@ -7,7 +7,8 @@ import gc
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -151,15 +152,22 @@ class _Session:
         ]
         return StaticResult(self.flagger.findings(), (*unread, *self.failures))
 
-    def _guarded(self, module: ModuleIndex, step: object) -> None:
-        """A mistake of ours in one file must not cost the others' findings."""
+    def _guarded(self, module: ModuleIndex, step: Callable[[ModuleIndex], None]) -> None:
+        with self._contained(module):
+            step(module)
+
+    @contextmanager
+    def _contained(self, module: ModuleIndex) -> Iterator[None]:
+        """A mistake of ours costs the region it happens in, and is told once for each file."""
         try:
-            step(module)  # type: ignore[operator]
+            yield
         except Exception as error:
             if os.environ.get("COMPILELINT_DEBUG"):
                 raise
-            text = f"internal error, please report it: {type(error).__name__}: {error}"
-            self.failures.append(Failure(self.tracer.display(module), text))
+            path = self.tracer.display(module)
+            if all(failure.path != path for failure in self.failures):
+                text = f"internal error, please report it: {type(error).__name__}: {error}"
+                self.failures.append(Failure(path, text))
 
     def _host(self, module: ModuleIndex) -> None:
         """Code around regions: who compiles what, and loops that call a model."""
@@ -222,8 +230,11 @@ class _Session:
 
     def _enter(self, function: Function, why: str) -> None:
         """Trace a compiled region from its root."""
-        arguments = root_arguments(function.ref, function.bound is not None, self.tracer.table)
-        self.tracer.run(function, (), {**_OPEN, **arguments}, "compiled", None, None, why)
+        module = self.program.module(function.ref.module)
+        if module is not None:
+            with self._contained(module):
+                arguments = root_arguments(function.ref, function.bound is not None, self.tracer.table)
+                self.tracer.run(function, (), {**_OPEN, **arguments}, "compiled", None, None, why)
 
     def _start(self, ref: FunctionRef, mode: Mode, why: str) -> None:
         receiver = self.tracer.instance_of(ref.owner) if ref.owner is not None else None

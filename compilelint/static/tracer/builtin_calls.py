@@ -142,12 +142,11 @@ def _filter(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame:
 
 def _extreme(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame: Frame) -> Value:
     """`max` and `min`: of several tensors Dynamo traces torch.maximum; measured on torch 2.13."""
+    if not args:
+        return keywords.get("*", UNKNOWN)
     if len(args) == 1:
-        return (
-            join(join_all(attributes.iterate(o, frame) for o in options(args[0])), keywords.get("default", UNKNOWN))
-            if ("default" in keywords)
-            else join_all(attributes.iterate(o, frame) for o in options(args[0]))
-        )
+        item = join_all(attributes.iterate(option, frame) for option in options(args[0]))
+        return join(item, keywords["default"]) if "default" in keywords else item
     tensors = [t for a in args for t in options(a) if isinstance(t, Tensor)]
     if tensors:
         return Tensor(tensors[0].element, max((t.rank or 0) for t in tensors), all(t.sure for t in tensors))
