@@ -63,6 +63,10 @@ def _timed_load() -> float:
         ("torch.Tensor.data", "set", Probe("GB0056", "GB0056")),
         ("torch.Tensor.__getitem__", "tensor,tensor:bool", Probe("GB0036", None)),
         ("torch.Tensor.__getitem__", "tensor,int", COMPILES),
+        ("torch.Tensor.backward", "loss", Probe("GB0123", "GB0123")),
+        ("torch.Tensor.requires_grad_", "tensor", COMPILES),
+        ("torch.Tensor.requires_grad_", "tensor@input", Probe("GB0125", "GB0125")),
+        ("torch.cond", "tensor0d:bool,callable,callable,list[tensor]", COMPILES),
         ("torch.nn.LSTM", "call", Probe("GB0014", "GB0014")),
         ("torch.nn.Linear", "call", COMPILES),
         ("torch.nn.Linear", "construct", Probe("GB0264", "GB0264")),
@@ -127,6 +131,14 @@ def test_the_use_of_a_result_can_break_where_the_call_does_not(table: Table) -> 
     randint = fact(table, "random.randint")
     assert randint.probe("int,int", use="value") == COMPILES
     assert randint.probe("int,int", use="test") == Probe("GB0170", "?")
+    assert fact(table, "numpy.prod").probe("tuple") == COMPILES
+    assert fact(table, "numpy.prod").probe("tuple", use="number") == Probe("GB0033", None)
+
+
+def test_a_shape_that_was_not_tried_breaks_if_every_other_one_does(table: Table) -> None:
+    assert "dict,dict" not in fact(table, "builtins.print").probes
+    assert fact(table, "builtins.print").probe("dict,dict") == Probe("GB0059", "GB0059")
+    assert fact(table, "math.sqrt").probe("dict,dict") is None
 
 
 def test_settled_means_that_arguments_do_not_matter(table: Table) -> None:
