@@ -34,7 +34,7 @@ WATCH = Watch(nodes=(ast.Call,))
 FALLBACK = True
 OF_DATA = frozenset({"GB0033", "GB0036", "GB0109", "GB0124", "GB0170", "GB0178", "GB0246"})
 """Breaks over a tensor's values. Rules of their own know when these do not happen, and are silent on purpose then."""
-OF_THE_PROBE = frozenset({"GB0088", "GB0112", "GB0226", "GB0249", "GB4315"})
+OF_THE_PROBE = frozenset({"GB0193", "GB0088", "GB0112", "GB0226", "GB0249", "GB4315"})
 """Ids by which torch says that the call fails without the compiler too: an argument that does not fit, a device that
 the measuring machine lacked (`torch.cuda.Event()`). They tell about the table's call, not about the one in the code."""
 JUDGED_ELSEWHERE = frozenset(
