@@ -158,6 +158,19 @@ _OUTSIDE_WORDS = frozenset(
     ).split()
 )
 """Parts of a module's name that mark code which runs around a model, not in it."""
+_HOST_WORDS = frozenset(
+    (
+        "pipeline pipelines processing processor processors tokenization tokenizer tokenizers extraction engine "
+        "engines env envs environment environments worker workers executor entrypoints runtime launcher checkpoint "
+        "checkpointing quantizers integrations commands agents collectors monitor profiler elasticity samplers sampler"
+    ).split()
+)
+"""Parts of a module's name that mark code which drives models (benchmarks/agreement/READING.md)."""
+_HOST_CLASSES = (
+    "Pipeline", "Processor", "Tokenizer", "Extractor", "Engine", "Env", "Trainer", "Loader", "Dataset", "Collator",
+    "Quantizer", "Worker", "Runner", "Executor", "Sampler", "Manager", "Logger", "Writer", "Reader", "Client", "Server",
+)  # fmt: skip
+"""How classes are called whose methods drive models."""
 _OUTSIDE_PREFIXES = (
     "init",
     "reset",
@@ -184,13 +197,15 @@ def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
         return
     parts = module.name.split(".")
     packaged = len(parts) > 1
-    if packaged and _OUTSIDE_WORDS & {word for part in parts for word in part.lower().split("_")}:
+    if packaged and (_OUTSIDE_WORDS | _HOST_WORDS) & {word for part in parts for word in part.lower().split("_")}:
         return
     for ref in functions(module):
         if not packaged and (ref.owner is None or not program.is_module(ref.owner)):
             continue
         name = ref.qualname.rpartition(".")[2]
         if (name.startswith("_") and name != "__call__") or name.startswith(_OUTSIDE_PREFIXES):
+            continue
+        if ref.owner is not None and ref.owner.qualname.endswith(_HOST_CLASSES) and not program.is_module(ref.owner):
             continue
         if ref.owner is not None and (ref.owner.qualname.startswith("_") or _is_autograd_function(program, ref.owner)):
             continue
