@@ -108,7 +108,8 @@ def _operators(module: ast.Module) -> Iterator[Operator]:
     for node in module.body:
         if isinstance(node, ast.FunctionDef):
             for decorator in node.decorator_list:
-                if isinstance(decorator, ast.Call) and ast.unparse(decorator.func).endswith("custom_op"):
+                # A project's own `register_custom_op` may make the fake implementation as well.
+                if isinstance(decorator, ast.Call) and ast.unparse(decorator.func).rpartition(".")[2] == "custom_op":
                     label = frozenset({node.name, *strings(decorator.args)})
                     yield Operator(label, parameters_of(node), defaults_of(node))
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
