@@ -70,14 +70,20 @@ def scalar_tensor(value: Value) -> Confidence | None:
 def written_constant(node: ast.expr, view: View) -> bool:
     """A tensor made of Python numbers alone, `torch.tensor(3)` or `torch.div(n, 2) - 1`: Dynamo keeps its value.
 
-    Also through variables that are assigned once.
+    Also through variables that are assigned once, but not from themselves (`n = n // 2`).
     """
     made = assigned_once(view.function, node.id) if isinstance(node, ast.Name) else node
+    if isinstance(node, ast.Name) and made is not None and _mentions(made, node.id):
+        return False
     if isinstance(made, ast.BinOp):
         return all(written_constant(side, view) or is_number(side, view) for side in (made.left, made.right))
     if not isinstance(made, ast.Call) or not view.callee(made).startswith("torch.") or not made.args:
         return False
     return not isinstance(view.kind(made.args[0]), Tensor) and all(is_number(part, view) for part in made.args)
+
+
+def _mentions(node: ast.AST, name: str) -> bool:
+    return any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(node))
 
 
 def is_number(node: ast.expr, view: View) -> bool:
