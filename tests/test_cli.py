@@ -247,7 +247,7 @@ def test_completion_knows_every_command_and_option(shell: str, capsys: pytest.Ca
         assert word in script
 
 
-def test_bash_completion_runs() -> None:
+def test_bash_completion_runs(tmp_path: Path) -> None:
     program = """
         source <("$0" -m compilelint completion bash)
         for line in "ch" "check --sel" "--device c" "rule --output-format j"; do
@@ -259,7 +259,9 @@ def test_bash_completion_runs() -> None:
     bash = shutil.which("bash")
     if bash is None:
         pytest.skip("no bash here")
-    done = subprocess.run([bash, "-c", program, sys.executable], capture_output=True, text=True, check=True, cwd="/")
+    done = subprocess.run(
+        [bash, "-c", program, sys.executable], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
     assert done.stdout.splitlines() == ["check", "--select", "cpu cuda", "json"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 
 from compilelint.static.index import FunctionNode, Scope
 
@@ -46,16 +47,15 @@ class ClassAttribute:
     annotation: ast.expr | None
 
 
-_members: dict[int, tuple[ast.ClassDef, dict[str, FunctionRef | ClassAttribute]]] = {}
-
-
 def class_members(ref: ClassRef) -> dict[str, FunctionRef | ClassAttribute]:
     """Methods and class-level attributes that a class body itself defines."""
-    known = _members.get(id(ref.node))
-    if known is None or known[0] is not ref.node:
-        known = (ref.node, dict(_members_of(ref.node.body, ref)))
-        _members[id(ref.node)] = known
-    return known[1]
+    return _members_by_node(ref.node, ref.module, ref.qualname)
+
+
+@cache
+def _members_by_node(node: ast.ClassDef, module: str, qualname: str) -> dict[str, FunctionRef | ClassAttribute]:
+    # Keyed on the node: references compare by name, and two programs may hold classes of one name.
+    return dict(_members_of(node.body, ClassRef(module, qualname, node)))
 
 
 def _members_of(body: list[ast.stmt], ref: ClassRef) -> Iterator[tuple[str, FunctionRef | ClassAttribute]]:
@@ -88,9 +88,6 @@ def function_ref(module: str, prefix: str, node: Scope, owner: ClassRef | None =
     return FunctionRef(module, f"{prefix}.{name}" if prefix else name, node.lineno, node.col_offset, node, owner)
 
 
-_assignments: dict[int, tuple[ast.ClassDef, dict[str, list[tuple[FunctionRef, ast.expr]]]]] = {}
-
-
 def assigned_names(ref: ClassRef) -> frozenset[str]:
     """The attributes that the methods of one class body assign on their receiver."""
     return frozenset(_assigned(ref))
@@ -102,16 +99,17 @@ def assigned_in(ref: ClassRef, name: str) -> list[tuple[FunctionRef, ast.expr]]:
 
 
 def _assigned(ref: ClassRef) -> dict[str, list[tuple[FunctionRef, ast.expr]]]:
-    known = _assignments.get(id(ref.node))
-    if known is None or known[0] is not ref.node:
-        found: dict[str, list[tuple[FunctionRef, ast.expr]]] = {}
-        for member in class_members(ref).values():
-            if isinstance(member, FunctionRef) and member.node.args.args:
-                for attribute, value in _attribute_assignments(member):
-                    found.setdefault(attribute, []).append((member, value))
-        known = (ref.node, found)
-        _assignments[id(ref.node)] = known
-    return known[1]
+    return _assigned_by_node(ref.node, ref.module, ref.qualname)
+
+
+@cache
+def _assigned_by_node(node: ast.ClassDef, module: str, qualname: str) -> dict[str, list[tuple[FunctionRef, ast.expr]]]:
+    found: dict[str, list[tuple[FunctionRef, ast.expr]]] = {}
+    for member in _members_by_node(node, module, qualname).values():
+        if isinstance(member, FunctionRef) and member.node.args.args:
+            for attribute, value in _attribute_assignments(member):
+                found.setdefault(attribute, []).append((member, value))
+    return found
 
 
 def _attribute_assignments(method: FunctionRef) -> Iterator[tuple[str, ast.expr]]:

@@ -44,7 +44,7 @@ class Flagger:
                     self._by_node.setdefault(region, {}).setdefault(node_type, []).append(rule)
                 if rule.watch.tests:
                     self._by_test.setdefault(region, []).append(rule)
-        self._nodes: dict[int, tuple[Scope, ScopeNodes]] = {}
+        self._nodes: dict[Scope, ScopeNodes] = {}
         self._found: dict[Key, Finding] = {}
         self.loops: dict[ast.AST, list[ast.For | ast.While]] = {}
         self._held: list[Frame] | None = None
@@ -56,9 +56,10 @@ class Flagger:
         """Keep frames back until `release` or `drop` says what becomes of them."""
         self._held = []
 
-    def drop(self) -> None:
-        """Forget the frames kept back."""
-        self._held = None
+    def drop(self) -> bool:
+        """Forget the frames kept back, if none has released them; whether there were any."""
+        held, self._held = self._held, None
+        return bool(held)
 
     def release_compiled(self) -> None:
         """Of the frames kept back, look at those that something compiled was entered for."""
@@ -118,11 +119,9 @@ class Flagger:
             node = parent.get(node)
 
     def _nodes_of(self, scope: Scope) -> ScopeNodes:
-        known = self._nodes.get(id(scope))
-        if known is None:
-            known = (scope, ScopeNodes(scope))
-            self._nodes[id(scope)] = known
-        return known[1]
+        if scope not in self._nodes:
+            self._nodes[scope] = ScopeNodes(scope)
+        return self._nodes[scope]
 
     def _asked(self, view: FrameView, region: RegionKind) -> Iterator[tuple[Rule, ast.AST]]:
         """The rules to ask, each with a node that some path reached."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from compilelint.knowledge.table import Table, load, shipped
+from compilelint.knowledge.table import load
 from compilelint.model import Failure, Finding
 from compilelint.rulebook import load_rules
 from compilelint.static import link
@@ -127,8 +127,7 @@ class _Session:
         self.program = Program(tuple(path.resolve() for path in files))
         self.settings = settings
         self.flagger = Flagger(load_rules(), frozenset(self.program.linted))
-        table = load(settings.target_torch) if shipped() else Table("", {})
-        self.tracer = Tracer(self.program, table, self.flagger.look, Path.cwd())
+        self.tracer = Tracer(self.program, load(settings.target_torch), self.flagger.look, Path.cwd())
         self.failures: list[Failure] = []
 
     def run(self) -> StaticResult:
@@ -141,11 +140,11 @@ class _Session:
         for _, hook, how in list(self.tracer.hooks):
             if isinstance(hook, Function):
                 self._enter(hook, f"a forward hook ({how})")
+        for entry in self.settings.entry_points:
+            self._entry_point(entry)
         # Last, so that what a real region reaches is reported as that region's.
         for module in modules:
             self._guarded(module, self._public)
-        for entry in self.settings.entry_points:
-            self._entry_point(entry)
         unread = [
             Failure(self.tracer.display_path(path), str(error), error.line)
             for path, error in sorted(self.program.failures.items())
@@ -207,18 +206,28 @@ class _Session:
         for root in link.public_functions(self.program, module):
             if self.tracer.was_entered(root.ref) or is_opaque(root.ref):
                 continue
-            receiver = self.tracer.instance_of(root.receiver) if root.receiver is not None else None
+            mark = self.tracer.mark()
             self.flagger.hold()
-            result = self.tracer.run(Function(root.ref, receiver), (), dict(_OPEN), "compiled", None, None, root.why)
-            if root.ref in self.tracer.drivers:
-                self.flagger.release_compiled()
-            elif gives_tensors(result) or (
-                takes_tensor(root.ref, module, self.tracer)
-                and not all(isinstance(option, (Const, Scalar)) for option in options(result))
-            ):
-                self.flagger.release("likely")
-            else:
-                self.flagger.drop()  # a metric or a check: its answer is Python's, so it stands outside the model
+            try:
+                with self._contained(module):
+                    self._assumed(root, module)
+            finally:
+                if self.flagger.drop():
+                    # Not looked at: a later root that leads to the same functions has to walk them again.
+                    self.tracer.forget_since(mark)
+
+    def _assumed(self, root: link.Root, module: ModuleIndex) -> None:
+        """Walk one public function, and let its frames be looked at if it can be part of a model."""
+        receiver = self.tracer.instance_of(root.receiver) if root.receiver is not None else None
+        result = self.tracer.run(Function(root.ref, receiver), (), dict(_OPEN), "compiled", None, None, root.why)
+        if root.ref in self.tracer.drivers:
+            self.flagger.release_compiled()
+        elif gives_tensors(result) or (
+            takes_tensor(root.ref, module, self.tracer)
+            and not all(isinstance(option, (Const, Scalar)) for option in options(result))
+        ):
+            self.flagger.release("likely")
+        # Else it is a metric or a check: its answer is Python's, so it stands outside the model.
 
     def _compiled(self, compiled: Compiled, why: str) -> None:
         inner = compiled.inner
@@ -252,6 +261,7 @@ class _Session:
             return
         for ref in link.functions(module):
             if ref.qualname == dotted:
-                self._start(ref, "compiled", "named in entry-points")
+                with self._contained(module):
+                    self._start(ref, "compiled", "named in entry-points")
                 return
         self.failures.append(Failure(entry, f"entry point: {name} defines no function {dotted!r}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import TYPE_CHECKING
 
 from compilelint.static.definitions import FunctionRef
@@ -158,19 +159,11 @@ _TENSOR_USES = frozenset(
         "log_softmax masked_fill_ cumsum argmax topk"
     ).split()
 )
-_parameters: dict[int, tuple[Scope, frozenset[str]]] = {}
 
 
+@cache
 def tensor_parameters(scope: Scope) -> frozenset[str]:
     """Parameters that the body uses as only a tensor can be used (`x.view(…)`, `x.dtype`, `a @ x`)."""
-    known = _parameters.get(id(scope))
-    if known is None or known[0] is not scope:
-        known = (scope, _tensor_parameters(scope))
-        _parameters[id(scope)] = known
-    return known[1]
-
-
-def _tensor_parameters(scope: Scope) -> frozenset[str]:
     names = {p.arg for p in (*scope.args.posonlyargs, *scope.args.args, *scope.args.kwonlyargs)} - {"self", "cls"}
     found: set[str] = set()
     for node in ast.walk(scope):
@@ -182,7 +175,6 @@ def _tensor_parameters(scope: Scope) -> frozenset[str]:
 
 
 _READ_AS_OTHER = frozenset({"range", "len", "isinstance", "getattr", "hasattr", "enumerate", "zip", "list", "tuple"})
-_others: dict[int, tuple[Scope, frozenset[str]]] = {}
 
 
 def root_arguments(ref: FunctionRef, bound: bool, table: Table) -> dict[str, Value]:
@@ -242,12 +234,9 @@ def _reads_as_tensor(node: ast.AST, name: str) -> bool:
     )
 
 
+@cache
 def _used_otherwise(scope: Scope, table: Table) -> frozenset[str]:
-    known = _others.get(id(scope))
-    if known is None or known[0] is not scope:
-        known = (scope, frozenset(_other_uses(scope, table)))
-        _others[id(scope)] = known
-    return known[1]
+    return frozenset(_other_uses(scope, table))
 
 
 def _other_uses(scope: Scope, table: Table) -> Iterator[str]:

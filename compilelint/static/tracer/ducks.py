@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from typing import TYPE_CHECKING
 
 from compilelint.static.definitions import ClassRef, assigned_names, class_members
@@ -11,8 +12,6 @@ from compilelint.static.values import UNKNOWN, Value
 
 if TYPE_CHECKING:
     from compilelint.static.tracer.tracer import Tracer
-
-_uses: dict[int, tuple[Scope, dict[str, frozenset[str]]]] = {}
 
 
 def class_by_use(parameter: str, scope: Scope, module: ModuleIndex, tracer: Tracer) -> Value:
@@ -45,16 +44,13 @@ def _named_like(ref: ClassRef, parameter: str) -> bool:
     return ref.qualname.lower().endswith(parameter.lower().strip("_").replace("_", ""))
 
 
+@cache
 def _attributes_of(scope: Scope) -> dict[str, frozenset[str]]:
-    known = _uses.get(id(scope))
-    if known is None or known[0] is not scope:
-        found: dict[str, set[str]] = {}
-        for node in ast.walk(scope):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                found.setdefault(node.value.id, set()).add(node.attr)
-        known = (scope, {name: frozenset(attributes) for name, attributes in found.items()})
-        _uses[id(scope)] = known
-    return known[1]
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            found.setdefault(node.value.id, set()).add(node.attr)
+    return {name: frozenset(attributes) for name, attributes in found.items()}
 
 
 def classes_in_sight(module: ModuleIndex, tracer: Tracer) -> list[tuple[ClassRef, frozenset[str]]]:

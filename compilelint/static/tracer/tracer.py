@@ -7,7 +7,7 @@ import builtins
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, Outside, function_ref
 from compilelint.static.index import ModuleIndex, Scope
@@ -19,6 +19,7 @@ from compilelint.static.values import (
     NONE,
     UNKNOWN,
     Class,
+    Closure,
     Compiled,
     Const,
     External,
@@ -35,6 +36,9 @@ from compilelint.static.values import (
 
 if TYPE_CHECKING:
     from compilelint.knowledge.table import Table
+
+Way: TypeAlias = tuple[FunctionRef, Mode, "Closure | None", object]
+"""One way of running a function: how, with which enclosing variables (by identity), and with which argument kinds."""
 
 MAX_DEPTH = 40
 """Calls nested deeper than this are not followed; the deepest models measured stay below 25."""
@@ -62,8 +66,8 @@ class Tracer:
         self.table = table
         self.on_frame = on_frame
         self._base = base
-        self._results: dict[object, Value] = {}
-        self._ways: dict[tuple[FunctionRef, Mode, int], list[object]] = {}
+        self._results: dict[Way, Value] = {}
+        self._ways: dict[tuple[FunctionRef, Mode, Closure | None], list[Way]] = {}
         self._globals: dict[tuple[str, str], Value] = {}
         self._aliases: dict[ast.expr, Value] = {}
         self._decorated: dict[FunctionRef, Value] = {}
@@ -281,11 +285,11 @@ class Tracer:
         if module is None:
             return UNKNOWN
         env = binding.bind_arguments(function, args, keywords, module, self)
-        key = (function.ref, mode, id(function.closure) if function.closure else 0, key_of(env))
+        key: Way = (function.ref, mode, function.closure, key_of(env))
         if key in self._results:
             return self._results[key]
         # A wrapper's closure holds what it wraps, so each is a function of its own.
-        ways = self._ways.setdefault((function.ref, mode, key[2]), [])
+        ways = self._ways.setdefault(key[:3], [])
         if len(ways) >= (MAX_SMALL_WAYS if _is_small(function.ref) else MAX_WAYS):
             return self._joined(ways)
         ways.append(key)
@@ -309,9 +313,19 @@ class Tracer:
 
     def was_entered(self, ref: FunctionRef) -> bool:
         """Whether some compiled region has already reached a function."""
-        return (ref, "compiled", 0) in self._ways
+        return bool(self._ways.get((ref, "compiled", None)))
 
-    def _joined(self, ways: list[object]) -> Value:
+    def mark(self) -> int:
+        """Where the walk stands; see `forget_since`."""
+        return len(self._results)
+
+    def forget_since(self, mark: int) -> None:
+        """Forget every way walked after `mark`, so that another root that leads there walks it again."""
+        while len(self._results) > mark:
+            key, _ = self._results.popitem()
+            self._ways[key[:3]].remove(key)
+
+    def _joined(self, ways: list[Way]) -> Value:
         """What the ways walked so far gave, where they agree on what sort of thing it is."""
         result = join_all(self._results[way] for way in ways)
         tensors = [isinstance(option, Tensor) or option == NONE for option in options(result)]
