@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 RANKS = (2, 1, 4, 3)
 INTS = ((1, 1, 1), (0, 1, 2), (4, 4, 1), (2, 2, 2), (8, 8, 8))
-TEXTS = ("'a'", "'1'", "'cpu'", "'t.pt'", "'ij->ij'", "'{}'", "'ignore'", "'sum'")
+TEXTS = ("'a'", "'1'", "'cpu'", "'t.pt'", "'ij->ij'", "'ij,jk->ik'", "'{}'", "'ignore'", "'sum'", "'i'")
 LISTS = ("[1, 0]", "[4, 4]", "[0.5, 0.25]", "[1]", "[2, 2, 1]")
 
 # One literal stands for every value of these kinds.
@@ -77,10 +77,11 @@ SHAPES = {
     """,
     "numpy": """
         none array array:int array:bool int float str list tuple list[array] tensor tensor0d tensor:int callable
-        array,array array,int array,float array,list array,tuple array,array:int array,array:bool array:int,int
-        array:bool,array tensor,tensor tensor,int list,list int,int float,float str,array tuple,float int,float
+        array,array array,int float,float int,int float,float,tuple int,int,tuple array,array:int array,array:bool
+        array,tuple array:int,int array,float array,list array:bool,array tensor,tensor tensor,int list,list str,array
+        tuple,float int,float
         list[array],int array,array,array array:bool,array,array array,int,int array,float,float float,float,int
-        float,float,tuple int,int,int int,int,tuple str,array,array int,list,float float,float,float callable,int,array
+        int,int,int str,array,array int,list,float float,float,float callable,int,array
     """,
     "array": """
         array array:int array,int array,array array,float array,list array,tuple array,str array,array:int

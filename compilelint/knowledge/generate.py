@@ -1,20 +1,17 @@
 """Make the knowledge table of the installed torch: `python -m compilelint.knowledge.generate [--out FILE]`.
 
-Needs a POSIX system: each candidate is examined in a forked child, which costs little and keeps whatever the call does
-to global state, to the process or to the temporary working directory away from the next one.
+Needs a POSIX system, see `children.py`. Takes about ten minutes of processor time; torch, numpy and scipy (for
+`scipy.optimize`) should be the versions that the file's header is to name.
 """
 
 from __future__ import annotations
 
 import argparse
-import fcntl
 import gc
 import importlib.metadata
 import json
 import logging
 import os
-import select
-import signal
 import sys
 import tempfile
 import time
@@ -26,11 +23,9 @@ from typing import Any
 
 import torch
 
-from compilelint.knowledge import arguments, probe, returns, stock, trace
+from compilelint.knowledge import arguments, children, returns, stock, trace
 from compilelint.knowledge.candidates import Candidate, candidates
 from compilelint.knowledge.table import SCHEMA
-
-SECONDS_PER_CANDIDATE = 30.0
 
 
 def main() -> int:
@@ -38,10 +33,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m compilelint.knowledge.generate", description=__doc__)
     parser.add_argument("--out", type=Path, default=Path(__file__).with_name(f"torch-{release}.json"), metavar="FILE")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="examine these names only and print what was seen")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes that examine side by side")
     options = parser.parse_args()
     out = options.out.resolve()
     started = time.monotonic()
-    entries = generate(options.only)
+    entries = generate(options.only, max(1, options.jobs))
     text = render(entries)
     if options.only:
         print(text)
@@ -51,25 +47,23 @@ def main() -> int:
     return 0
 
 
-def generate(only: Iterable[str] | None = None) -> dict[str, list[Any]]:
+def generate(only: Iterable[str] | None = None, jobs: int = 1) -> dict[str, list[Any]]:
     """The table's entries in the file's form (see `table.py`): of every candidate, or of the names in `only`."""
     names = None if only is None else frozenset(only)
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     wanted = [candidate for candidate in candidates() if names is None or candidate.name in names]
-    entries: dict[str, list[Any]] = {}
-    known: dict[tuple[int, str], dict[str, Any]] = {}
+    distinct = {_identity(candidate): candidate for candidate in reversed(wanted) if candidate.callable}
     with tempfile.TemporaryDirectory() as place:
         _settle(place)
-        for number, candidate in enumerate(wanted):
-            if number % 500 == 0:
-                print(f"{number} of {len(wanted)} names: {candidate.name}", file=sys.stderr)
-            key = (id(candidate.value), candidate.family)
-            if key not in known:
-                known[key] = _in_child(candidate, place) if candidate.callable else {}
-            entries[candidate.name] = _entry(candidate, known[key])
+        observed = dict(zip(distinct, children.examine_all(list(distinct.values()), Path(place), jobs), strict=True))
         os.chdir("/")
-    return entries
+    return {candidate.name: _entry(candidate, observed.get(_identity(candidate), {})) for candidate in wanted}
+
+
+def _identity(candidate: Candidate) -> tuple[int, str]:
+    """Names of one function share its examination."""
+    return id(candidate.value), candidate.family
 
 
 def _settle(place: str) -> None:
@@ -82,63 +76,12 @@ def _settle(place: str) -> None:
     for family in arguments.SHAPES:
         for shape in arguments.shapes(family):
             stock.prepared(shape)
-    known = ((lambda x: x.sin() + 1, None), (lambda x: x.sum().item(), "GB0124"), (lambda x: print(x), "GB0059"))
-    for function, outcome in known:
-        if trace.trace(function, [], fullgraph=False) != outcome:
+    known = ((lambda x: x.sin() + 1, False), (lambda x: x.sum().item(), True), (lambda x: print(x), True))
+    for function, breaks in known:
+        if (trace.trace(function, [], fullgraph=False) is not None) != breaks:
             raise RuntimeError("this torch is not observed as expected: a probe with a known outcome had another one")
     gc.collect()
     gc.freeze()
-
-
-def _in_child(candidate: Candidate, place: str) -> dict[str, Any]:
-    """Examine one candidate in a fork; a child that dies or hangs leaves the candidate without probes."""
-    if not Path(place, "a").is_file():
-        Path(place, "a").write_text("a", encoding="utf-8")
-    if not Path(place, "t.pt").is_file():
-        torch.save(torch.ones(2), Path(place, "t.pt"))
-    readable, writable = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(readable)
-        _examine(candidate, writable)
-    os.close(writable)
-    text = _read(readable, time.monotonic() + SECONDS_PER_CANDIDATE)
-    os.close(readable)
-    if text is None:
-        os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    try:
-        seen: dict[str, Any] = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return seen
-
-
-def _examine(candidate: Candidate, writable: int) -> None:
-    """The child's part. It never returns, and is too short-lived for collecting garbage to pay."""
-    gc.disable()
-    try:
-        # Out of reach of candidates that take a small number for a file descriptor and close it, as open() does.
-        writable = fcntl.fcntl(writable, fcntl.F_DUPFD, 200)
-        silent = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(silent, stream)
-        observation = probe.examine(candidate)
-        with os.fdopen(writable, "w") as pipe:
-            json.dump(observation.as_json(), pipe)
-    finally:
-        os._exit(0)
-
-
-def _read(pipe: int, until: float) -> str | None:
-    """All of a pipe up to its end; None when the time is over first."""
-    chunks: list[bytes] = []
-    while (left := until - time.monotonic()) > 0 and select.select([pipe], [], [], left)[0]:
-        chunk = os.read(pipe, 1 << 16)
-        if not chunk:
-            return b"".join(chunks).decode()
-        chunks.append(chunk)
-    return None
 
 
 def _entry(candidate: Candidate, observed: dict[str, Any]) -> list[Any]:

@@ -26,7 +26,7 @@ USES = {"value": "x + result", "number": "x + float(result)", "test": "x + 1 if 
 DEVICES = re.compile(r"torch\.(cuda|xpu|mps|accelerator)\.")
 # A function that takes anything, such as print, has answered long before every shape is tried: after so many shapes, or
 # when so many different ones all broke alike.
-MOST_SHAPES = {"self": 12, "numpy": 16, "array": 16, "python": 20, "torch": 20, "method": 24}
+MOST_SHAPES = {"self": 12, "numpy": 20, "array": 16, "python": 20, "torch": 20, "method": 24}
 ALIKE = 8
 SAME_USES = 4
 # At most so many ways to construct a module are tried in search of one that can be called.
