@@ -6,6 +6,7 @@ observer says so and the others go on. Observing changes nothing that Dynamo doe
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,11 +16,25 @@ from typing import Any
 
 from compilelint.model import Channel, Evidence, Step
 from compilelint.runtime import breaks, guards
+from compilelint.runtime.failures import place_of_error
 from compilelint.runtime.frames import absolute, definition_line, plain_name, user_owned, user_stack
 from compilelint.runtime.wire import Recorder
 
 _LIMIT_TYPE = "Dynamo recompile limit exceeded"
 _GENERATOR_TYPE = "Attempt to trace generator"
+
+
+class _ListenedTo:
+    """A logger that says it is enabled and is otherwise the one it stands for, so that nothing more is printed."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+
+    def isEnabledFor(self, level: int) -> bool:  # noqa: N802 (the name that logging gave it)
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
 
 
 class DynamoWatch:
@@ -40,8 +55,6 @@ class DynamoWatch:
         import torch._dynamo.convert_frame as convert_frame
         import torch._dynamo.symbolic_convert as symbolic_convert
 
-        # Without this, torch does not write the artifact for breaks that are decided outside symbolic conversion.
-        torch._logging._internal.set_logs(graph_breaks=True)
         translator = symbolic_convert.InstructionTranslatorBase
         if self._hang(torch._logging, "trace_structured", self._on_artifact):
             self.watched += ("graph-break", "frame-skip")
@@ -49,6 +62,7 @@ class DynamoWatch:
             self.watched += ("recompile",)
         if self._hang(convert_frame.ConvertFrameAssert, "__call__", self._on_frame):
             self.watched += ("recompile-limit",)
+        self._listen(convert_frame, "graph_break_log")
         self._hang(translator, "starts_line", self._on_line)
         self._hang(translator, "run", self._on_run)
         return self
@@ -72,6 +86,16 @@ class DynamoWatch:
         setattr(owner, name, watched)
         self._open.callback(setattr, owner, name, original)
         return True
+
+    def _listen(self, owner: Any, name: str) -> None:
+        """Have torch take the log `owner.name` for one that is listened to.
+
+        Only then does it write the artifact for breaks that are decided outside symbolic conversion.
+        """
+        original = getattr(owner, name, None)
+        if original is not None:
+            setattr(owner, name, _ListenedTo(original))
+            self._open.callback(setattr, owner, name, original)
 
     # -- breaks -------------------------------------------------------------------------------------------------
 
@@ -137,11 +161,13 @@ class DynamoWatch:
             return original(converter, frame, *args, **kwargs)
         except Exception as error:
             with self._observing():
-                self._add_refusal(frame.f_code, error)
+                self._add_refusal(frame.f_code, error, fullgraph=getattr(converter, "_one_graph", False))
             raise
 
-    def _add_refusal(self, code: CodeType, error: Exception) -> None:
-        """A frame that was never traced: its recompile limit is reached, or it is a generator. No artifact tells."""
+    def _add_refusal(self, code: CodeType, error: Exception, *, fullgraph: bool) -> None:
+        """What no artifact tells: the recompile limit is reached, the frame is a generator, `fullgraph=True` refuses."""
+        import torch._dynamo.exc as exc
+
         self.failing_frame = self._definition(code)
         kind = getattr(error, "gb_type", None) or getattr(error.__cause__, "gb_type", None)
         if kind == _LIMIT_TYPE:
@@ -156,6 +182,11 @@ class DynamoWatch:
                 hint=text.hint,
                 stack=(self.failing_frame,),
             )
+        elif fullgraph and isinstance(error, (exc.Unsupported, exc.UserError)):
+            text = breaks.parse_message(str(error))
+            place = place_of_error(error) or self.failing_frame
+            reason = f"{text.reason} With fullgraph=True this is an error."
+            self._recorder.observe("fullgraph", place, reason, gb=text.gb, hint=text.hint, stack=(place,))
 
     def _add_limit(self, code: CodeType, error: Exception) -> None:
         last = self._last_failure.get(code)
