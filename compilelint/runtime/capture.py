@@ -165,7 +165,7 @@ class DynamoWatch:
             raise
 
     def _add_refusal(self, code: CodeType, error: Exception, *, fullgraph: bool) -> None:
-        """What no artifact tells: the recompile limit is reached, the frame is a generator, `fullgraph=True` refuses."""
+        """What no artifact tells: the recompile limit is reached, it is a generator, or `fullgraph=True` refuses it."""
         import torch._dynamo.exc as exc
 
         self.failing_frame = self._definition(code)
