@@ -1,8 +1,9 @@
 """Joining what was predicted with what was seen: findings and evidence become findings with a verdict.
 
 A finding is `confirmed` by evidence of its kind inside its statement; `handled` if a target compiled its line and
-watched for its kind of hazard without seeing one; `not-reached` if no target ran its statement. Evidence that no
-finding explains becomes a finding of its own, `CL000`. A finding that no target can judge stays `static`.
+watched for its kind of hazard without seeing one; `not-reached` if no target ran its statement, which only those can
+say whose executed lines are known. Evidence that no finding explains becomes a finding of its own, `CL000`. A finding
+that no target can judge stays `static`.
 """
 
 from __future__ import annotations
@@ -170,7 +171,7 @@ def _verdict(finding: Finding, record: _Record) -> Verdict:
     path = _real(finding.path)
     first, last = _statement(finding)
     if not record.reached.get(path, frozenset()).intersection(range(first, last + 1)):
-        return "not-reached"
+        return "not-reached" if all(run.executed for run in record.sound) else finding.verdict
     if _on_the_way(finding, record.evidence):
         return finding.verdict
     return "handled" if any(_refutes(run, finding, path) for run in record.sound) else finding.verdict

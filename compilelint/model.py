@@ -163,9 +163,10 @@ class Fullgraph:
 class TargetRun:
     """Everything one target showed, complete or up to the moment it died.
 
-    `executed` are the lines the eager pass ran and `traced` the lines Dynamo traced into a graph, by file; the
-    merge needs both to tell `handled` from `not-reached`. `calls` is how often the compiled callable was called, and
-    `watched` the channels that were open to the end: only on those does silence mean that nothing happened.
+    `executed` are the lines the eager pass ran (none where that was not watched) and `traced` the lines Dynamo traced
+    into a graph, by file; the merge needs both to tell `handled` from `not-reached`. `calls` is how often the compiled
+    callable was called, and `watched` the channels that were open to the end: only on those does silence mean that
+    nothing happened.
     """
 
     name: str

@@ -123,6 +123,13 @@ def test_handled_is_a_traced_line_without_evidence(file: str) -> None:
     assert verdict(finding(3), ran(file)) == "static"
 
 
+def test_only_runs_whose_executed_lines_are_known_say_that_a_line_was_not_reached(file: str) -> None:
+    assert verdict(finding(12), ran(file)) == "not-reached"
+    assert verdict(finding(12), ran(file, traced={3}, executed={})) == "static"
+    runs = [ran(file), ran(file, traced={3}, executed={})]
+    assert [item.verdict for item in merge([finding(12), finding(3)], runs)] == ["static", "handled"]
+
+
 def test_silence_on_a_channel_that_was_not_watched_proves_nothing(file: str) -> None:
     assert verdict(finding(3, "host-sync"), ran(file, traced={3})) == "static"
     assert verdict(finding(3, "stale-result"), ran(file, traced={3})) == "static"

@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
     given = _stdin_text(arguments, options.stdin_filename, cwd)
     named = [Path(os.path.normpath(cwd / argument)) for argument in arguments if argument != "-"] or [*given]
     settings = settings_for(options, named, cwd)
-    _check_selection(settings)
+    check_selection(settings)
     if options.show_settings:
         from compilelint.command.show import settings_text
 
@@ -53,11 +53,9 @@ def run(options: argparse.Namespace) -> int:
         report, sources = fix(check, found.files, cwd, unsafe=options.unsafe_fixes)
     else:
         report = _report(options, settings, found, given, sources, with_fixes=with_fixes)
-    tell_failures(report.failures)
-    for argument in found.empty:
-        print(f"compilelint: no Python files found under {argument}", file=sys.stderr)
+    tell_unread(report, found)
     if options.update_baseline:
-        return _update_baseline(report, settings)
+        return update_baseline(report, settings)
     if not _checked(report, found):
         return 2
     if options.diff:
@@ -66,6 +64,13 @@ def run(options: argparse.Namespace) -> int:
         return show(report, sources, unsafe=options.unsafe_fixes)
     emit(report, wanted, options, sources)
     return exit_code(report, settings)
+
+
+def tell_unread(report: Report, found: Discovery) -> None:
+    """One line on standard error for each input that could not be checked or holds nothing to check."""
+    tell_failures(report.failures)
+    for argument in found.empty:
+        print(f"compilelint: no Python files found under {argument}", file=sys.stderr)
 
 
 def exit_code(report: Report, settings: Settings) -> int:
@@ -98,27 +103,42 @@ def _report(
     *,
     with_fixes: bool,
 ) -> Report:
-    runs: tuple[TargetRun, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    failures = found.failures
     specs: Sequence[TargetSpec] = ()
     if options.runtime or options.target:
         from compilelint.command.targets import target_specs
 
         specs = target_specs(options.target, settings)  # before the static pass: a wrong name should not cost its time
+    failures: tuple[Failure, ...]
     if given:
         from compilelint.command.stdin import lint_text
 
-        for path, text in given.items():
-            findings, failures = lint_text(_shown(path, sources.cwd), text, settings)
-    elif found.files:
-        findings, unread = _static_pass(found, options.context or (), settings, sources.cwd)
-        failures = (*failures, *unread)
+        ((path, text),) = given.items()
+        findings, failures = lint_text(_shown(path, sources.cwd), text, settings)
+    else:
+        findings, failures = predicted(found, options.context or (), settings, sources.cwd)
+    runs: tuple[TargetRun, ...] = ()
     if specs:
         from compilelint.command.targets import run_specs
-        from compilelint.merge import merge
 
         runs = run_specs(specs, settings)
+    return joined(findings, failures, runs, options, settings, found, sources, with_fixes=with_fixes)
+
+
+def joined(
+    findings: tuple[Finding, ...],
+    failures: tuple[Failure, ...],
+    runs: tuple[TargetRun, ...],
+    options: argparse.Namespace,
+    settings: Settings,
+    found: Discovery,
+    sources: Sources,
+    *,
+    with_fixes: bool,
+) -> Report:
+    """What was predicted and what was seen as one report, sifted as the options say."""
+    if runs:
+        from compilelint.merge import merge
+
         findings = merge(findings, runs)
     findings = _sifted(findings, options, settings, found, sources, bool(runs))
     if with_fixes:
@@ -130,21 +150,23 @@ def _report(
         failures=failures,
         targets=runs,
         cards=all_cards(),
-        torch=torch_version(settings),
+        torch=torch_version(settings, runs),
         files=len(found.files),
     )
     return relative_to(report, sources.cwd)
 
 
-def _static_pass(
+def predicted(
     found: Discovery, context: Sequence[str], settings: Settings, cwd: Path
 ) -> tuple[tuple[Finding, ...], tuple[Failure, ...]]:
     """What the static pass says about the files found; `context` is read with them, for the code that calls them."""
+    if not found.files:
+        return (), found.failures
     from compilelint.static import lint
 
     if not context:
         result = lint(found.files, settings)
-        return result.findings, result.failures
+        return result.findings, (*found.failures, *result.failures)
     around = discover(context, settings, cwd)
     result = lint(tuple(dict.fromkeys((*found.files, *around.files))), settings)
     real = {file.resolve() for file in found.files}
@@ -154,7 +176,7 @@ def _static_pass(
 
     findings = tuple(finding for finding in result.findings if asked(finding.path))
     unread = tuple(failure for failure in result.failures if asked(failure.path))
-    return findings, (*around.failures, *unread)
+    return findings, (*found.failures, *around.failures, *unread)
 
 
 def _sifted(
@@ -208,7 +230,7 @@ def _check_fix_options(options: argparse.Namespace, arguments: Sequence[str]) ->
         raise ConfigError("--fix has no file to write for standard input; --diff shows the fixes")
 
 
-def _update_baseline(report: Report, settings: Settings) -> int:
+def update_baseline(report: Report, settings: Settings) -> int:
     from compilelint.sift.baseline import baseline_text
 
     if settings.baseline is None:
@@ -221,7 +243,7 @@ def _update_baseline(report: Report, settings: Settings) -> int:
     return 0
 
 
-def _check_selection(settings: Settings) -> None:
+def check_selection(settings: Settings) -> None:
     """Raise ConfigError for a code that no rule has."""
     groups = {
         "select": settings.select,
@@ -248,12 +270,15 @@ def _codes() -> Collection[str]:
     return [card.code for card in all_cards()]
 
 
-def torch_version(settings: Settings) -> str:
-    """`target-torch`, else the version of the installed torch (which is not imported), else nothing."""
+def torch_version(settings: Settings, runs: Sequence[TargetRun] = ()) -> str:
+    """`target-torch`, else the version that ran, else that of the installed torch (which is not imported), else ""."""
     from importlib.metadata import PackageNotFoundError, version
 
     if settings.target_torch:
         return settings.target_torch
+    for run in runs:
+        if run.torch:
+            return run.torch
     try:
         return version("torch")
     except PackageNotFoundError:

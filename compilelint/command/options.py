@@ -25,7 +25,7 @@ def _command(module: str) -> Callable[[argparse.Namespace], int]:
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
-    name: _command(name) for name in ("check", "rule", "explain", "completion")
+    name: _command(name) for name in ("check", "run", "rule", "explain", "completion")
 }
 
 EPILOG = """\
@@ -63,7 +63,13 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     command = "check"
     if arguments and arguments[0] in COMMANDS:
         command, arguments = arguments[0], arguments[1:]
-    return PARSERS[command]().parse_args(arguments, argparse.Namespace(command=command))  # type: ignore[no-any-return]
+    parser, options = PARSERS[command](), argparse.Namespace(command=command)
+    if command == "run":
+        end = arguments.index("--") if "--" in arguments else len(arguments)
+        arguments, options.program = arguments[:end], arguments[end + 1 :]
+        if not options.program and not {"-h", "--help"}.intersection(arguments):
+            parser.error("name the program after '--', as in: compilelint run -- python train.py")
+    return parser.parse_args(arguments, options)  # type: ignore[no-any-return]
 
 
 def _top_level() -> Parser:
@@ -72,8 +78,10 @@ def _top_level() -> Parser:
     parser = Parser(
         prog="compilelint",
         description="Finds what torch.compile loses: statically, and with the compiler itself.",
-        usage="compilelint [check] [PATH ...] [options] | compilelint rule CODE | compilelint explain FILE:LINE",
+        usage="compilelint [check] [PATH ...] [options] | compilelint run -- PROGRAM ... | "
+        "compilelint rule CODE | compilelint explain FILE:LINE",
         epilog="commands:\n  check       lint files (the default; 'compilelint check --help' lists its options)\n"
+        "  run         run a program that calls torch.compile, and report what the compiler did in it\n"
         "  rule        print what a rule is about\n"
         "  explain     why this line is compiled, and what would happen there\n"
         "  completion  print the completion script for a shell\n\n" + EPILOG,
@@ -90,6 +98,27 @@ def check_parser() -> Parser:
     parser.add_argument("paths", nargs="*", metavar="PATH", help="files and folders, '-' for stdin (default: .)")
     _runtime_options(parser)
     _fix_options(parser)
+    _selection_options(parser)
+    _file_options(parser)
+    _output_options(parser)
+    _config_options(parser)
+    return parser
+
+
+def run_parser() -> Parser:
+    """The options of `compilelint run`; the program after `--` is no business of theirs."""
+    parser = Parser(
+        prog="compilelint run",
+        description="Run a program, its child processes included, and join what torch.compile does in it with what the "
+        "static pass says of PATH. The program is not changed, and its output passes through.",
+        usage="%(prog)s [PATH ...] [options] -- PROGRAM [ARGUMENT ...]",
+        epilog="exit codes: 0 clean, 1 findings, 2 the program failed, or nothing could be checked",
+    )
+    parser._optionals.title = "general"
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="files and folders (default: .)")
+    group = parser.add_argument_group("runtime")
+    group.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="for the program (default: none)")
+    group.add_argument("--target-torch", metavar="VERSION", help="the torch version to speak about")
     _selection_options(parser)
     _file_options(parser)
     _output_options(parser)
@@ -123,6 +152,7 @@ def completion_parser() -> Parser:
 
 PARSERS: dict[str, Callable[[], Parser]] = {
     "check": check_parser,
+    "run": run_parser,
     "rule": rule_parser,
     "explain": explain_parser,
     "completion": completion_parser,
@@ -185,8 +215,9 @@ def _file_options(parser: Parser) -> None:
     group.add_argument(
         "--context", action="append", metavar="PATH", help="read these too, without reporting on them (repeatable)"
     )
-    group.add_argument("--stdin-filename", metavar="PATH", help="where the text on stdin comes from")
-    group.add_argument("--show-files", action="store_true", help="list the files that would be checked, and stop")
+    if "check" in parser.prog:
+        group.add_argument("--stdin-filename", metavar="PATH", help="where the text on stdin comes from")
+        group.add_argument("--show-files", action="store_true", help="list the files that would be checked, and stop")
 
 
 def _output_options(parser: Parser) -> None:

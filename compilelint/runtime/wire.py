@@ -17,6 +17,7 @@ from typing import Any
 from compilelint.model import Channel, Evidence, Fullgraph, Hazard, Step, TargetRun, TargetStatus
 
 Record = dict[str, Any]
+EvidenceKey = tuple[object, ...]
 
 _HAZARD: dict[Channel, Hazard] = {
     "graph-break": "graph-break",
@@ -97,7 +98,7 @@ def read_records(path: Path, start: int = 0) -> tuple[list[Record], int]:
 def fold(name: str, records: Iterable[Record], seconds: float = 0.0) -> TargetRun:
     """One target's run out of its records. Its status is `ok` unless a record says otherwise."""
     run = TargetRun(name, "ok", seconds=seconds)
-    evidence: dict[tuple[object, ...], Evidence] = {}
+    evidence: dict[EvidenceKey, Evidence] = {}
     executed: dict[str, set[int]] = {}
     traced: dict[str, set[int]] = {}
     notes: list[str] = []
@@ -106,7 +107,9 @@ def fold(name: str, records: Iterable[Record], seconds: float = 0.0) -> TargetRu
             case "hello":
                 run = replace(run, torch=record["torch"], device=record["device"])
             case "evidence":
-                _add(evidence, _evidence(record["evidence"]))
+                item = _evidence(record["evidence"])
+                key = evidence_key(item)
+                evidence[key] = counted(evidence.get(key), item)
             case "executed":
                 _extend(executed, record["lines"])
             case "traced":
@@ -136,11 +139,14 @@ def _evidence(fields: Record) -> Evidence:
     return Evidence(**{**fields, "stack": tuple(Step(**step) for step in fields["stack"])})
 
 
-def _add(known: dict[tuple[object, ...], Evidence], item: Evidence) -> None:
-    """Count a repetition as a hit; the guard shown is the last one seen."""
-    key = (item.channel, item.path, item.line, item.function, item.gb, _shape(item.guard or item.reason))
-    first = known.get(key)
-    known[key] = item if first is None else replace(first, hits=first.hits + item.hits, guard=item.guard or first.guard)
+def evidence_key(item: Evidence) -> EvidenceKey:
+    """What two observations of the same thing have in common."""
+    return (item.channel, item.path, item.line, item.function, item.gb, _shape(item.guard or item.reason))
+
+
+def counted(first: Evidence | None, item: Evidence) -> Evidence:
+    """`item` as a further hit of `first`, if that was seen before; the guard shown is the last one seen."""
+    return item if first is None else replace(first, hits=first.hits + item.hits, guard=item.guard or first.guard)
 
 
 def _shape(text: str) -> str:

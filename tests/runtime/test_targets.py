@@ -5,11 +5,10 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import assert_gone, until
 
 from compilelint.model import Evidence, TargetRun
 from compilelint.runtime.launch import TargetSpec, run_targets
@@ -180,24 +179,3 @@ def launcher_of_a_hang(pids: Path, timeout: float) -> subprocess.Popen[bytes]:
         if (pids.exists() and pids.read_text()) or process.poll() is not None:
             break
     return process
-
-
-def assert_gone(pids: Path) -> None:
-    if not pids.exists():  # the timeout came before the program could start to hang
-        return
-    for pid in map(int, pids.read_text().split()):
-        assert any(not alive(pid) for _ in until(10)), f"process {pid} is still there"
-
-
-def alive(pid: int) -> bool:
-    try:
-        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
-        return False
-
-
-def until(seconds: float) -> Iterator[None]:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        yield
-        time.sleep(0.05)

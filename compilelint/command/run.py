@@ -1,0 +1,65 @@
+"""`compilelint run -- PROGRAM ...`: run a program and report what the compiler did in it, as `check` does."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from compilelint.command.check import (
+    check_selection,
+    exit_code,
+    joined,
+    predicted,
+    tell_unread,
+    update_baseline,
+)
+from compilelint.command.options import settings_for
+from compilelint.command.output import emit, outputs
+from compilelint.config import ConfigError
+from compilelint.report import SHOWS_FIXES
+from compilelint.runtime.program import run_program
+from compilelint.source import Sources
+from compilelint.static.discover import discover
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the program, then check the paths, write the reports and return the exit code: 2 for a program that fails.
+
+    What is wrong with the arguments is told before the program starts.
+    """
+    cwd = Path.cwd()
+    wanted = outputs(options.output_format, options.output_file)
+    paths = options.paths or ["."]
+    settings = settings_for(options, [Path(os.path.normpath(cwd / path)) for path in paths], cwd)
+    check_selection(settings)
+    _check_arguments(options.program, paths)
+    try:
+        seen = run_program(options.program, timeout=options.timeout)
+    except OSError as error:
+        raise ConfigError(f"run: {options.program[0]}: {error.strerror or error}") from None
+    found = discover(paths, settings, cwd)
+    sources = Sources(cwd)
+    findings, failures = predicted(found, options.context or (), settings, cwd)
+    with_fixes = any(output.format in SHOWS_FIXES for output in wanted)
+    report = joined(findings, failures, (seen,), options, settings, found, sources, with_fixes=with_fixes)
+    tell_unread(report, found)
+    if seen.detail:
+        print(f"compilelint: {seen.name}: {seen.detail}", file=sys.stderr)
+    if options.update_baseline:
+        return update_baseline(report, settings)
+    emit(report, wanted, options, sources)
+    return exit_code(report, settings) if seen.status == "ok" else 2
+
+
+def _check_arguments(program: Sequence[str], paths: Sequence[str]) -> None:
+    """Raise ConfigError for a program or a path that is not there."""
+    if shutil.which(program[0]) is None:
+        hint = f"; did you mean 'python {program[0]}'?" if Path(program[0]).is_file() else ""
+        raise ConfigError(f"run: there is no program '{program[0]}' to run{hint}")
+    for path in paths:
+        if not Path(path).exists():
+            raise ConfigError(f"{path}: no such file or folder")

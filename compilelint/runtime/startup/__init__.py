@@ -1,0 +1,1 @@
+"""The folder that observed programs have on PYTHONPATH; it holds the module that Python imports at start-up."""
