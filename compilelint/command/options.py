@@ -139,6 +139,9 @@ def explain_parser() -> Parser:
     """The options of `compilelint explain`."""
     parser = Parser(prog="compilelint explain", description="Why is this line compiled, and what would happen there?")
     parser.add_argument("place", metavar="FILE:LINE")
+    parser.add_argument(
+        "paths", nargs="*", metavar="PATH", help="code that leads there (default: files of its package that name it)"
+    )
     _config_options(parser)
     return parser
 

@@ -23,6 +23,7 @@ from compilelint.static.values import (
     Unknown,
     Value,
     element_of,
+    join_all,
 )
 
 _ORIGINS = {
@@ -65,7 +66,8 @@ def _container(value: Value, depth: int) -> str:
             return f"a {value.form} of ({inside}{more})"
         return f"a {value.form} of {describe(element_of(value), depth + 1) if depth < 2 else '…'}"
     if isinstance(value, Mapping):
-        return f"a dict of {describe(element_of(value), depth + 1) if depth < 2 else '…'}"
+        entry = join_all([*(entry for _, entry in value.entries), value.element])
+        return f"a dict of {describe(entry, depth + 1) if depth < 2 else '…'}"
     return ""
 
 

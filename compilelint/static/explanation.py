@@ -7,15 +7,18 @@ from collections.abc import Iterator
 
 from compilelint.model import Finding, Step
 from compilelint.static.describe import describe
+from compilelint.static.origins import origin
 from compilelint.static.tracer.frame import Frame
-from compilelint.static.values import Function, Value
 
 MAX_WAYS = 4
 """A line reached in more ways than this shows only so many."""
 
 
-def explanation(path: str, line: int, frames: list[Frame], findings: tuple[Finding, ...]) -> str:
-    """The text for one line; `frames` are the traced frames of functions around it, `line` is 1-based."""
+def explanation(path: str, line: int, frames: list[Frame], findings: tuple[Finding, ...], others: int) -> str:
+    """The text for one line; `frames` are the traced frames of functions around it, `line` is 1-based.
+
+    `others` is how many files besides `path` were looked through for a way to the line.
+    """
     reached = [frame for frame in frames if any(_on_line(node, line) for node in frame.kinds)]
     if not reached:
         if frames:
@@ -24,8 +27,10 @@ def explanation(path: str, line: int, frames: list[Frame], findings: tuple[Findi
                 "(a branch that cannot be taken under the compiler, or code after a return)"
             )
         return (
-            f"{path}:{line}: not in a region: no forward, torch.compile, decode loop or entry point leads here. "
-            "Name a root with entry-points in the configuration if this code does run compiled."
+            f"{path}:{line}: not in a region: no forward, torch.compile, decode loop or entry point of this file "
+            f"{f'or of {others} others read with it ' if others else ''}leads here. Name more code to look through "
+            f"(compilelint explain {path}:{line} PATH ...), or a root with entry-points in the configuration if this "
+            "code does run compiled."
         )
     parts = []
     for number, frame in enumerate(reached[:MAX_WAYS], 1):
@@ -49,15 +54,15 @@ def _way(frame: Frame, line: int, number: int, count: int) -> Iterator[str]:
     for node in sorted((n for n in frame.kinds if _on_line(n, line)), key=_place):
         if isinstance(node, ast.expr) and not isinstance(node, (ast.Constant, ast.JoinedStr, ast.Slice)):
             text = ast.get_source_segment("\n".join(lines), node) if len(lines) < 20_000 else ast.unparse(node)
-            yield f"  {' '.join((text or '').split())}: {describe(frame.kinds[node])}{_known_from(frame.kinds[node])}"
+            known_from = origin(node, frame)
+            yield (
+                f"  {' '.join((text or '').split())}: {describe(frame.kinds[node])}"
+                f"{f'; {known_from}' if known_from else ''}"
+            )
 
 
 def _step(step: Step) -> str:
     return f"{step.path}:{step.line} in {step.function}{f': {step.note}' if step.note else ''}"
-
-
-def _known_from(value: Value) -> str:
-    return f", defined at line {value.ref.line}" if isinstance(value, Function) else ""
 
 
 def _on_line(node: ast.AST, line: int) -> bool:

@@ -86,7 +86,7 @@ def _explain(path: Path, line: int, settings: Settings, files: tuple[Path, ...])
     shown = session.tracer.display_path(path)
     here = tuple(f for f in result.findings if f.path == shown and f.span.line <= line <= f.span.end_line)
     frames.sort(key=lambda frame: ("compiled", "decode-loop", "host", "construct").index(frame.mode))
-    return explanation(shown, line, frames, here)
+    return explanation(shown, line, frames, here, len(session.program.linted) - 1)
 
 
 def _with_deep_stack(job: Callable[[], Result]) -> Result:

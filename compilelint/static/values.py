@@ -309,7 +309,10 @@ def element_of(value: Value) -> Value:
     if isinstance(value, Sequence):
         return value.element if value.items is None else (join_all(value.items) if value.items else UNKNOWN)
     if isinstance(value, Mapping):
-        return join_all([*(entry for _, entry in value.entries), value.element])
+        entries = [entry for _, entry in value.entries]
+        # Settings next to tensors, as keyword arguments mostly are: which of them a key takes, nothing says.
+        mixed = any(map(gives_tensors, entries)) and not all(entry == NONE or gives_tensors(entry) for entry in entries)
+        return UNKNOWN if mixed else join_all([*entries, value.element])
     return UNKNOWN
 
 
@@ -326,7 +329,9 @@ def tensors_in(value: Value) -> tuple[Tensor, ...]:
 def gives_tensors(value: Value) -> bool:
     """Whether a value is a tensor, or a list, tuple or dict with one in it."""
     return any(
-        isinstance(option, Tensor) or (isinstance(option, (Sequence, Mapping)) and gives_tensors(element_of(option)))
+        isinstance(option, Tensor)
+        or (isinstance(option, Sequence) and gives_tensors(element_of(option)))
+        or (isinstance(option, Mapping) and any(map(gives_tensors, (*(e for _, e in option.entries), option.element))))
         for option in options(value)
     )
 

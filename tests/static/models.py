@@ -25,6 +25,7 @@ import enum
 import functools
 import itertools
 import math
+import operator
 import random
 from collections import OrderedDict, defaultdict
 from dataclasses import dataclass

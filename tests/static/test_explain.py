@@ -10,6 +10,7 @@ from projects import write
 
 from compilelint.config import Settings
 from compilelint.static import explain
+from compilelint.static.neighbours import neighbours, package_of
 
 FILES = {
     "pkg/__init__.py": "",
@@ -54,9 +55,9 @@ def test_a_reached_line_tells_the_path_and_every_value() -> None:
         "  pkg/model.py:8 in Gate.forward: `Gate` is a torch.nn.Module: its forward is what torch.compile compiles\n"
         "  pkg/ops.py:3 in scale\n"
         "values on line 6:\n"
-        "  x: a tensor of float\n"
+        "  x: a tensor of float; a parameter, passed at pkg/model.py:8\n"
         "  x * größe: a tensor of float\n"
-        "  größe: a Python int from a shape"
+        "  größe: a Python int from a shape; set at line 4"
     )
 
 
@@ -67,7 +68,9 @@ def test_a_line_with_a_finding_tells_it() -> None:
 
 
 def test_functions_are_told_with_the_line_they_stand_in() -> None:
-    assert "  scale: the function `scale` (pkg.ops:3), defined at line 3\n" in told("pkg/model.py", 8)
+    text = told("pkg/model.py", 8)
+    assert "  scale: the function `scale` (pkg.ops:3); defined at pkg/ops.py:3\n" in text
+    assert "  x: a tensor (by annotation or use); a parameter of the region's root, declared `torch.Tensor`" in text
 
 
 def test_an_object_under_construction_is_no_region() -> None:
@@ -119,3 +122,74 @@ def test_compiled_ways_come_first() -> None:
     shown = explain(path, 4, Settings(root=Path.cwd()))
     assert shown.startswith("way 1 of 2: compiled, by this path:\n")
     assert "\n\nway 2 of 2: host code around a region, by this path:\n" in shown
+
+
+ORIGINS = """\
+import torch
+
+SCALE = 2.0
+
+def double(x):
+    return x * 2
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gain = torch.ones(3)
+
+    def forward(self, x):
+        for size in x.shape:
+            y = double(x)
+        def inner(z):
+            return z + size
+        return inner(y) + self.gain * SCALE + double(x) + torch.sin(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (18, "self.gain: a tensor of float; set at line 11"),
+        (18, "SCALE: 2.0; set at line 3"),
+        (18, "y: a tensor (by annotation or use); set at line 15"),
+        (18, "double(x): a tensor (by annotation or use); returned by line 5"),
+        (18, "torch.sin(x): a tensor of float; what `torch.sin` returns"),
+        (17, "size: a Python int from a shape; of the enclosing function"),
+    ],
+)
+def test_values_are_told_with_where_they_come_from(line: int, text: str) -> None:
+    (path,) = write({"model.py": ORIGINS})
+    assert f"  {text}" in explain(path, line, Settings(root=Path.cwd())).splitlines()
+
+
+CHAIN = {
+    "pkg/__init__.py": "",
+    "pkg/leaf.py": "def _leaf(x):\n    return x.sum()\n",
+    "pkg/middle.py": "from .leaf import _leaf\ndef _middle(x):\n    return _leaf(x)\n",
+    "pkg/top.py": """
+        import torch
+        from .middle import _middle
+        class M(torch.nn.Module):
+            def forward(self, x):
+                return _middle(x)
+        """,
+    "pkg/other.py": "def other(x):\n    return x\n",
+}
+
+
+def test_neighbours_are_the_files_that_lead_to_a_line() -> None:
+    files = [Path(name).resolve() for name in CHAIN]
+    write(CHAIN)
+    found = neighbours(Path("pkg/leaf.py").resolve(), 2, files)
+    assert [file.name for file in found] == ["middle.py", "top.py"]
+
+
+def test_a_line_outside_of_definitions_has_no_neighbours() -> None:
+    files = write({"pkg/leaf.py": "X = 1\n", "pkg/other.py": "from leaf import X\n"})
+    assert neighbours(files[0], 1, files) == []
+
+
+def test_the_package_of_a_file_is_its_top_level_folder() -> None:
+    write({**CHAIN, "pkg/sub/__init__.py": "", "pkg/sub/deep.py": ""})
+    assert package_of(Path("pkg/sub/deep.py").resolve()) == Path("pkg").resolve()
+    assert package_of(Path("script.py").resolve()) == Path.cwd()

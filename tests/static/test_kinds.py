@@ -133,6 +133,8 @@ self.seq(x)  # a tensor of float
 [x] * 2  # a list of (a tensor of float, a tensor of float)
 [x] + [1]  # a list of (a tensor of float, 1)
 (1, *[x, mask])  # a tuple of (1, a tensor of float, a tensor of bool)
+{"sum": x, "b": 1}[name]  # unknown
+{"sum": x, "b": given}[name]  # a tensor (by annotation or use) or unknown
 {**{"a": x}, "b": 1}  # a dict of a tensor of float or 1 or unknown
 [t * 2 for t in (x, given)]  # a list of (a tensor (by annotation or use), a tensor (by annotation or use))
 [i for i in range(3)]  # a list of a Python int
@@ -166,6 +168,12 @@ name[0]  # a Python str
 (lambda t: t.shape[0])(x)  # a Python int from a shape
 functools.partial(torch.add, x)(1)  # a tensor
 functools.reduce(lambda a, b: a + b, [x, x])  # a tensor of float
+operator.lt(x, 0)  # a tensor of bool
+operator.lt(count, 3)  # a Python bool passed in
+operator.add(x.shape[0], 1)  # a Python int from a shape
+{"<": operator.lt}["<"](name, "b")  # a Python bool passed in
+functools.wraps(torch.sin)(lambda t: t > 0)(x)  # a tensor of bool
+functools.update_wrapper(lambda t: t > 0, torch.sin)(x)  # a tensor of bool
 x if flag else None  # a tensor of float or None
 x if x is not None else 0  # a tensor of float
 name or "mean"  # a Python str passed in

@@ -337,7 +337,7 @@ class Block(nn.Module):
     def forward(self, t):
         return t > 0
 ---
-probe(nn.ModuleDict({"only": Block()})["only"])  # a `Block` (model:27) or unknown
+probe(nn.ModuleDict({"only": Block()})["only"])  # a `Block` (model:28) or unknown
 """
 
 

@@ -40,6 +40,14 @@ probe(self.heads["a"](x))  # a tensor of float or unknown
 
 probe(self.layers[1:])  # a `torch.nn.ModuleList`
 
+if maybe is not None and True:
+    pass
+else:
+    probe(maybe)  # None
+
+if not (maybe is None or False):
+    probe(maybe)  # a tensor (by annotation or use)
+
 if (n := x.shape[0]) > 1:
     probe(n)  # a Python int from a shape
 

@@ -46,10 +46,10 @@ _DISABLES = frozenset(
 )
 _TRANSPARENT = frozenset(
     {
-        "functools.wraps", "functools.lru_cache", "functools.cache", "contextlib.contextmanager",
+        "functools.lru_cache", "functools.cache", "contextlib.contextmanager",
         "torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.jit.script", "torch.jit.export",
         "torch.jit.ignore", "torch.jit.unused", "abc.abstractmethod", "typing.final", "copy.copy",
-        "copy.deepcopy", "functools.update_wrapper", "typing.cast", "torch.compiler.allow_in_graph",
+        "copy.deepcopy", "typing.cast", "torch.compiler.allow_in_graph",
         "torch._dynamo.allow_in_graph", "torch.jit.script_if_tracing", "weakref.proxy",
     }
 )  # fmt: skip
@@ -90,6 +90,15 @@ def _disabled(function: Value) -> Value:
     if isinstance(function, Function):
         return Function(function.ref, function.bound, function.closure, disabled=True)
     return UNKNOWN
+
+
+def _wraps(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
+    """`wraps(f)` takes the function that follows, and gives that one back; `f` is not called."""
+    return Partial(External("functools.update_wrapper"), ())
+
+
+def _update_wrapper(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
+    return args[0] if args else UNKNOWN
 
 
 def _partial(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
@@ -168,6 +177,8 @@ def _autograd_function(args: Args, keywords: Keywords, node: ast.AST | None, fra
 
 _HANDLERS: dict[str, Callable[[Args, Keywords, ast.AST | None, Frame], Value]] = {
     "functools.partial": _partial,
+    "functools.wraps": _wraps,
+    "functools.update_wrapper": _update_wrapper,
     "functools.reduce": _reduce,
     "torch.autograd.Function.apply": _autograd_function,
     "torch.cond": _cond,

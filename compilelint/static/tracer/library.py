@@ -13,7 +13,7 @@ from compilelint.static.tracer import higher_order
 from compilelint.static.tracer.callees import call_back
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.tracer.grammar import value_of_return
-from compilelint.static.tracer.operators import element
+from compilelint.static.tracer.operators import binary, compare, element
 from compilelint.static.values import (
     NONE,
     UNKNOWN,
@@ -27,6 +27,7 @@ from compilelint.static.values import (
     Tensor,
     Value,
     element_of,
+    gives_tensors,
     join_all,
     options,
     tensors_in,
@@ -80,6 +81,15 @@ _TENSOR_PREFIXES = (
 )  # fmt: skip
 _PYTHON_NUMBERS = ("math.", "random.", "statistics.", "operator.index")
 """What these return is a Python number whatever they are given."""
+_COMPARISONS: dict[str, ast.cmpop] = {
+    "lt": ast.Lt(), "le": ast.LtE(), "eq": ast.Eq(), "ne": ast.NotEq(), "ge": ast.GtE(), "gt": ast.Gt(),
+    "is_": ast.Is(), "is_not": ast.IsNot(),
+}  # fmt: skip
+_ARITHMETIC: dict[str, ast.operator] = {
+    "add": ast.Add(), "sub": ast.Sub(), "mul": ast.Mult(), "truediv": ast.Div(), "floordiv": ast.FloorDiv(),
+    "mod": ast.Mod(), "pow": ast.Pow(), "and_": ast.BitAnd(), "or_": ast.BitOr(), "xor": ast.BitXor(),
+    "matmul": ast.MatMult(),
+}  # fmt: skip
 _RECURRENT = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
 
 
@@ -95,7 +105,13 @@ def call(name: str, args: tuple[Value, ...], keywords: Keywords, node: ast.AST |
         return Tensor({"F": "float", "L": "int", "B": "bool"}.get(tail[0]))  # type: ignore[arg-type]
     if name in ("torch.tensor", "torch.as_tensor", "torch.asarray", "torch.scalar_tensor", "torch.from_numpy"):
         return _from_data(args, keywords, frame)
-    if name.partition(".")[0] not in sys.stdlib_module_names:
+    of_python = name.partition(".")[0] in sys.stdlib_module_names
+    if name.startswith("operator.") and len(args) == 2:
+        if tail in _COMPARISONS:
+            return compare(args[0], _COMPARISONS[tail], args[1])
+        if tail in _ARITHMETIC:
+            return binary(args[0], _ARITHMETIC[tail], args[1])
+    if not of_python:
         call_back(args, args, node, frame)
     fact = frame.tracer.table.fact(name)
     result = value_of_return(fact.returns, _first_tensor(args)) if fact is not None else UNKNOWN
@@ -103,7 +119,8 @@ def call(name: str, args: tuple[Value, ...], keywords: Keywords, node: ast.AST |
         result = _by_name(name)
     if isinstance(result, ExternalInstance) and result.name.rpartition(".")[2] == tail:
         result = ExternalInstance(name)  # by the public name; the table knows the one in C, `_contextvars.ContextVar`
-    if name.startswith(_PYTHON_NUMBERS):
+    # The table called Python's own functions with tensors too; without one, no tensor comes out of them.
+    if name.startswith(_PYTHON_NUMBERS) or (of_python and not any(map(_holds_data, (*args, *keywords.values())))):
         return join_all(option for option in options(result) if not isinstance(option, (Tensor, Array)))
     if name.startswith(("torch.", "einops.")):
         return _refine(result, name, tail, args, keywords, frame)
@@ -321,6 +338,10 @@ def _from_data(args: tuple[Value, ...], keywords: Keywords, frame: Frame) -> Val
         rank = 1 if isinstance(inner, (Const, Scalar)) else None
         kind = kind or element(inner)
     return Tensor(kind, rank, True, "device" not in keywords)
+
+
+def _holds_data(value: Value) -> bool:
+    return gives_tensors(value) or any(isinstance(option, Array) for option in options(value))
 
 
 def _first_tensor(args: tuple[Value, ...]) -> Value:

@@ -110,6 +110,11 @@ def _narrow(node: ast.expr, frame: Frame, truth: bool, env: Env) -> None:
         if isinstance(node.op, ast.And) is truth:
             for operand in node.values:
                 _narrow(operand, frame, truth, env)
+        else:
+            # `x is not None and is_compiling()`: with the other parts decided, the whole says what this one says.
+            undecided = [operand for operand in node.values if truth_of(frame.kind(operand)) is None]
+            if len(undecided) == 1:
+                _narrow(undecided[0], frame, truth, env)
     elif isinstance(node, ast.NamedExpr):
         _narrow(node.target, frame, truth, env)
     elif isinstance(node, ast.Compare) and len(node.ops) == 1:
