@@ -47,40 +47,14 @@ class Flagger:
         self._nodes: dict[Scope, ScopeNodes] = {}
         self._found: dict[Key, Finding] = {}
         self.loops: dict[ast.AST, list[ast.For | ast.While]] = {}
-        self._held: list[Frame] | None = None
         # Most ways of calling a function differ in nothing a rule can see; each distinct one is looked at once.
         self._seen: dict[Scope, set[object]] = {}
-        self._most: Confidence = "certain"
-
-    def hold(self) -> None:
-        """Keep frames back until `release` or `drop` says what becomes of them."""
-        self._held = []
-
-    def drop(self) -> bool:
-        """Forget the frames kept back, if none has released them; whether there were any."""
-        held, self._held = self._held, None
-        return bool(held)
-
-    def release_compiled(self) -> None:
-        """Of the frames kept back, look at those that something compiled was entered for."""
-        held, self._held = self._held or [], None
-        for frame in held:
-            if frame.is_below_compiled():
-                self.look(frame)
-
-    def release(self, most: Confidence) -> None:
-        """Look at the frames kept back; their findings are at most this sure."""
-        held, self._held, self._most = self._held or [], None, most
-        for frame in held:
-            self.look(frame)
-        self._most = "certain"
+        self.most: Confidence = "certain"
+        """Findings are at most this sure from here on."""
 
     def look(self, frame: Frame) -> None:
         """Ask the rules about one finished frame."""
         if frame.mode == "construct" or frame.module.name not in self._linted:
-            return
-        if self._held is not None:
-            self._held.append(frame)
             return
         scope: Scope = frame.module.tree if frame.is_module_level else frame.ref.node
         regions: list[RegionKind] = [frame.mode]
@@ -88,7 +62,7 @@ class Flagger:
             regions.append("decode-loop")
         for region in regions:
             view = FrameView(frame, region, scope, self._nodes_of(scope))
-            signature = (self._most, view.signature())
+            signature = (self.most, view.signature())
             if signature in self._seen.setdefault(scope, set()):
                 continue
             self._seen[scope].add(signature)
@@ -153,8 +127,8 @@ class Flagger:
         span = span_of(hit.node, view.frame.module)
         path = view.frame.tracer.display(view.frame.module)
         key = (rule.code, path, span)
-        most: Confidence = "likely" if _may_be_passed_over(hit.node, view) else self._most
-        confidence = max(hit.confidence, self._most, most, key=CONFIDENCES.index)
+        most: Confidence = "likely" if _may_be_passed_over(hit.node, view) else self.most
+        confidence = max(hit.confidence, self.most, most, key=CONFIDENCES.index)
         known = self._found.get(key)
         if known is not None and CONFIDENCES.index(known.confidence) <= CONFIDENCES.index(confidence):
             return

@@ -204,29 +204,21 @@ class _Session:
     def _public(self, module: ModuleIndex) -> None:
         """Functions on tensors that a model outside the project may call; see `link.public_functions`."""
         for root in link.public_functions(self.program, module):
-            if self.tracer.was_entered(root.ref) or is_opaque(root.ref):
-                continue
-            mark = self.tracer.mark()
-            self.flagger.hold()
-            try:
+            if root.ref not in self.tracer.entered and not is_opaque(root.ref):
                 with self._contained(module):
                     self._assumed(root, module)
-            finally:
-                if self.flagger.drop():
-                    # Not looked at: a later root that leads to the same functions has to walk them again.
-                    self.tracer.forget_since(mark)
 
     def _assumed(self, root: link.Root, module: ModuleIndex) -> None:
         """Walk one public function, and let its frames be looked at if it can be part of a model."""
         receiver = self.tracer.instance_of(root.receiver) if root.receiver is not None else None
-        result = self.tracer.run(Function(root.ref, receiver), (), dict(_OPEN), "compiled", None, None, root.why)
-        if root.ref in self.tracer.drivers:
-            self.flagger.release_compiled()
-        elif gives_tensors(result) or (
-            takes_tensor(root.ref, module, self.tracer)
-            and not all(isinstance(option, (Const, Scalar)) for option in options(result))
-        ):
-            self.flagger.release("likely")
+        result, way = self.tracer.assume(Function(root.ref, receiver), dict(_OPEN), root.why)
+        if way is None:
+            return
+        returns_number = all(isinstance(option, (Const, Scalar)) for option in options(result))
+        drives = self.tracer.drives(way)
+        if drives or gives_tensors(result) or (takes_tensor(root.ref, module, self.tracer) and not returns_number):
+            self.flagger.most = "certain" if drives else "likely"
+            self.tracer.show(way, root.why)
         # Else it is a metric or a check: its answer is Python's, so it stands outside the model.
 
     def _compiled(self, compiled: Compiled, why: str) -> None:

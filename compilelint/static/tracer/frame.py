@@ -44,6 +44,8 @@ class Frame:
     depth: int = 0
     is_module_level: bool = False
     """The statements of a module itself, outside any function."""
+    drives: bool = False
+    """This frame, or one that it enters, calls what torch.compile returned."""
 
     def give_back(self, value: Value) -> None:
         """Join `value` into what the function returns."""
@@ -68,9 +70,12 @@ class Frame:
         """What was recorded for an expression; UNKNOWN if no path reached it."""
         return self.kinds.get(node, UNKNOWN)
 
-    def outermost(self) -> Frame:
-        """The frame of the root that this one was reached from."""
-        return self if self.caller is None else self.caller.outermost()
+    def mark_driver(self) -> None:
+        """Note, here and in all callers, that something compiled is called."""
+        frame: Frame | None = self
+        while frame is not None and not frame.drives:
+            frame.drives = True
+            frame = frame.caller
 
     def entered(self, ref: FunctionRef) -> int:
         """How often the way to this frame, itself included, leads through a function."""

@@ -7,14 +7,15 @@ import builtins
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, Outside, function_ref
 from compilelint.static.index import ModuleIndex, Scope
 from compilelint.static.program import Definition, Program, is_library
 from compilelint.static.tracer import attributes, binding, calls, construction, ducks, expressions, statements
 from compilelint.static.tracer.annotations import value_of_annotation
-from compilelint.static.tracer.frame import Frame, Mode, key_of
+from compilelint.static.tracer.frame import Env, Frame, Mode, key_of
+from compilelint.static.tracer.held import HeldFrames, Way
 from compilelint.static.values import (
     NONE,
     UNKNOWN,
@@ -36,9 +37,6 @@ from compilelint.static.values import (
 
 if TYPE_CHECKING:
     from compilelint.knowledge.table import Table
-
-Way: TypeAlias = tuple[FunctionRef, Mode, "Closure | None", object]
-"""One way of running a function: how, with which enclosing variables (by identity), and with which argument kinds."""
 
 MAX_DEPTH = 40
 """Calls nested deeper than this are not followed; the deepest models measured stay below 25."""
@@ -78,8 +76,9 @@ class Tracer:
         self.hooks: list[tuple[str, Value, str]] = []
         """Forward hooks seen being registered: the module that does it, the function, and how."""
         self._compile_sites: list[tuple[str, Compiled, str]] = []
-        self.drivers: set[FunctionRef] = set()
-        """Roots that call something compiled: where nothing says that they are compiled themselves, they aren't."""
+        self.entered: set[FunctionRef] = set()
+        """The functions that compiled regions have reached."""
+        self._held: HeldFrames | None = None
 
     # What the walkers of expressions and statements ask for; here so that they need not know each other.
 
@@ -262,7 +261,7 @@ class Tracer:
         caller: Frame,
     ) -> Value:
         """Call what torch.compile returned: a compiled region begins."""
-        self.drivers.add(caller.outermost().ref)
+        caller.mark_driver()
         inner = function.inner
         if isinstance(inner, Instance):
             inner = attributes.get(inner, "forward", caller)
@@ -281,49 +280,80 @@ class Tracer:
         why: str = "",
     ) -> Value:
         """Walk `function` once for these argument kinds; `caller` is None at the root of a region."""
+        bound = self._bound(function, args, keywords, mode)
+        return UNKNOWN if bound is None else self._run(*bound, node, caller, why)
+
+    def _bound(
+        self, function: Function, args: tuple[Value, ...], keywords: dict[str, Value], mode: Mode
+    ) -> tuple[Way, Env, ModuleIndex] | None:
+        """The way in which these arguments run a function, and its variables; None without its file."""
         module = self.program.module(function.ref.module)
         if module is None:
-            return UNKNOWN
+            return None
         env = binding.bind_arguments(function, args, keywords, module, self)
-        key: Way = (function.ref, mode, function.closure, key_of(env))
-        if key in self._results:
-            return self._results[key]
+        return (function.ref, mode, function.closure, key_of(env)), env, module
+
+    def _run(
+        self, way: Way, env: Env, module: ModuleIndex, node: ast.AST | None, caller: Frame | None, why: str
+    ) -> Value:
+        known = self._results.get(way)
+        if known is not None:
+            self._reached_again(way, node, caller)
+            return known
         # A wrapper's closure holds what it wraps, so each is a function of its own.
-        ways = self._ways.setdefault(key[:3], [])
-        if len(ways) >= (MAX_SMALL_WAYS if _is_small(function.ref) else MAX_WAYS):
+        ref, mode, closure, _ = way
+        ways = self._ways.setdefault(way[:3], [])
+        if caller is not None and len(ways) >= (MAX_SMALL_WAYS if _is_small(ref) else MAX_WAYS):
+            for earlier in ways:
+                self._reached_again(earlier, node, caller)
             return self._joined(ways)
-        ways.append(key)
-        self._results[key] = UNKNOWN  # what a recursive call sees
-        frame = Frame(
-            self,
-            function.ref,
-            module,
-            env,
-            mode,
-            function.closure,
-            caller,
-            node,
-            why,
-            depth=caller.depth + 1 if caller else 0,
-        )
+        ways.append(way)
+        self._results[way] = UNKNOWN  # what a recursive call sees
+        depth = caller.depth + 1 if caller else 0
+        frame = Frame(self, ref, module, env, mode, closure, caller, node, why, depth=depth)
         result = self._walk(frame)
-        self._results[key] = result
-        self.on_frame(frame)
+        self._results[way] = result
+        self._finished(way, frame)
         return result
 
-    def was_entered(self, ref: FunctionRef) -> bool:
-        """Whether some compiled region has already reached a function."""
-        return bool(self._ways.get((ref, "compiled", None)))
+    def _finished(self, way: Way, frame: Frame) -> None:
+        if self._held is None:
+            if frame.mode == "compiled" and frame.closure is None:
+                self.entered.add(frame.ref)
+            self.on_frame(frame)
+            return
+        self._held.hold(way, frame)
+        if frame.caller is not None:
+            self._held.note(frame.caller, way, frame.site)
 
-    def mark(self) -> int:
-        """Where the walk stands; see `forget_since`."""
-        return len(self._results)
+    def _reached_again(self, way: Way, site: ast.AST | None, caller: Frame | None) -> None:
+        if self._held is not None and caller is not None:
+            self._held.note(caller, way, site)
+            if self._held.drives(way):
+                caller.mark_driver()
 
-    def forget_since(self, mark: int) -> None:
-        """Forget every way walked after `mark`, so that another root that leads there walks it again."""
-        while len(self._results) > mark:
-            key, _ = self._results.popitem()
-            self._ways[key[:3]].remove(key)
+    def assume(self, function: Function, keywords: dict[str, Value], why: str) -> tuple[Value, Way | None]:
+        """Walk a function as a region that may turn out to be none: what it returns, and the way it was run.
+
+        From then on no frame is shown to `on_frame` unless `show` is asked to.
+        """
+        if self._held is None:
+            self._held = HeldFrames()
+        bound = self._bound(function, (), keywords, "compiled")
+        return (UNKNOWN, None) if bound is None else (self._run(*bound, None, None, why), bound[0])
+
+    def drives(self, way: Way) -> bool:
+        """Whether a way that was assumed calls something compiled: then it is not compiled itself."""
+        return self._held is not None and self._held.drives(way)
+
+    def show(self, way: Way, why: str) -> None:
+        """Show the frames that an assumed way leads to; of those that call something compiled, what that enters."""
+        drives = self.drives(way)
+        for frame in self._held.take(way, why) if self._held is not None else ():
+            if frame.mode == "compiled" and frame.closure is None:
+                self.entered.add(frame.ref)
+            if not drives or frame.is_below_compiled():
+                self.on_frame(frame)
 
     def _joined(self, ways: list[Way]) -> Value:
         """What the ways walked so far gave, where they agree on what sort of thing it is."""

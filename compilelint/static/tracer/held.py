@@ -1,0 +1,58 @@
+"""Frames walked on an assumption: kept back until it is known whether rules may look at them.
+
+A public function of which nothing says that it is compiled is walked to see what it returns. If that speaks against it,
+its frames stay here, so that a later root which leads to the same functions shows them without walking them again.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from compilelint.static.definitions import FunctionRef
+from compilelint.static.tracer.frame import Frame, Mode
+from compilelint.static.values import Closure
+
+Way: TypeAlias = tuple[FunctionRef, Mode, Closure | None, object]
+"""One way of running a function: how, with which enclosing variables (by identity), and with which argument kinds."""
+
+
+class HeldFrames:
+    """The frames nobody has looked at, and which ways each of them entered."""
+
+    def __init__(self) -> None:
+        self._frames: dict[Way, Frame] = {}
+        self._entered: dict[Frame, list[tuple[Way, ast.AST | None]]] = {}
+
+    def hold(self, way: Way, frame: Frame) -> None:
+        """Keep a finished frame."""
+        self._frames[way] = frame
+
+    def note(self, caller: Frame, way: Way, site: ast.AST | None) -> None:
+        """`caller` enters `way` at `site`, whether that is walked now or was before."""
+        self._entered.setdefault(caller, []).append((way, site))
+
+    def drives(self, way: Way) -> bool:
+        """Whether a frame kept here calls something compiled."""
+        frame = self._frames.get(way)
+        return frame is not None and frame.drives
+
+    def take(self, way: Way, why: str) -> Iterator[Frame]:
+        """Give out the frames that a root leads to, callees first, each with the call path from this root.
+
+        Frames that some region has reached before are not among them.
+        """
+        root = self._frames.pop(way, None)
+        if root is not None:
+            root.caller, root.site, root.why = None, None, why
+            yield from self._below(root)
+            yield root
+
+    def _below(self, caller: Frame) -> Iterator[Frame]:
+        for way, site in self._entered.pop(caller, ()):
+            frame = self._frames.pop(way, None)
+            if frame is not None:
+                frame.caller, frame.site = caller, site
+                yield from self._below(frame)
+                yield frame
