@@ -111,7 +111,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def factory_name(text: str) -> str:
-    """`text` if it has the form `pkg.mod:factory`; raises ValueError."""
+    """`text` if it has the form `pkg.mod:factory`, or `hf:CLASS`; raises ValueError."""
+    if text.startswith("hf:") and not re.fullmatch(r"hf:[^\W\d]\w*(\.[^\W\d]\w*)?", text):
+        raise ValueError(f"expected a class of transformers, such as hf:LlamaForCausalLM, found '{text}'")
     if not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*", text):
         raise ValueError(f"expected pkg.mod:factory, found '{text}'")
     return text

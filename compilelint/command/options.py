@@ -166,7 +166,7 @@ def _runtime_options(parser: Parser) -> None:
     group = parser.add_argument_group("runtime")
     group.add_argument("--runtime", action="store_true", help="compile the targets and let the compiler judge")
     group.add_argument(
-        "--target", action="append", metavar="NAME|pkg.mod:factory", help="run this target only (repeatable)"
+        "--target", action="append", metavar="NAME|pkg.mod:factory|hf:CLASS", help="run this target only (repeatable)"
     )
     group.add_argument("--device", choices=DEVICES, help="where targets run (default: auto)")
     group.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="for each target (default: 300)")

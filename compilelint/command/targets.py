@@ -19,7 +19,7 @@ def target_specs(asked: Sequence[str] | None, settings: Settings) -> tuple[Targe
     if not asked and not configured:
         raise ConfigError(
             '--runtime: no targets; add [tool.compilelint.targets.NAME] with factory = "pkg.mod:function", '
-            "or name one with --target pkg.mod:function"
+            "or name one with --target pkg.mod:function or --target hf:LlamaForCausalLM"
         )
     specs = [TargetSpec(name, factory) for name, factory in configured.items()] if not asked else []
     for text in asked or ():
@@ -28,7 +28,7 @@ def target_specs(asked: Sequence[str] | None, settings: Settings) -> tuple[Targe
             continue
         if ":" not in text:
             hint = did_you_mean(text, configured) or "; configured are " + (", ".join(configured) or "none")
-            raise ConfigError(f"--target: '{text}' is neither configured nor pkg.mod:factory{hint}")
+            raise ConfigError(f"--target: '{text}' is neither configured nor pkg.mod:factory nor hf:CLASS{hint}")
         try:
             specs.append(TargetSpec(text, factory_name(text)))
         except ValueError as error:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compilelint.runtime import device as devices
+from compilelint.runtime import huggingface
 from compilelint.runtime.target import Target
 
 _SEED = 1000
@@ -50,7 +51,7 @@ def build(job: Job) -> Target:
     Raises TargetError if there is no such factory or it returns something else; else whatever the factory raises.
     """
     _seed(0)
-    target = _load(job.factory)()
+    target = _from_class(job.factory) if job.factory.startswith(huggingface.PREFIX) else _load(job.factory)()
     if not isinstance(target, Target):
         raise TargetError("failed", f"{job.factory} returned a {type(target).__name__}; return a compilelint.Target")
     return devices.place(target, device_of(job))
@@ -99,6 +100,13 @@ def compiling(**terms: Any) -> Iterator[Callable[..., Any]]:
         yield compile_under_terms
     finally:
         torch.compile = original
+
+
+def _from_class(name: str) -> Target:
+    try:
+        return huggingface.target(name)
+    except huggingface.BuildError as error:
+        raise TargetError("failed", str(error)) from None
 
 
 def _load(factory: str) -> Callable[[], object]:
