@@ -39,6 +39,7 @@ LAYERS: dict[str, set[str]] = {
     "command": {
         *("model", "config", "source", "static", "runtime", "merge", "sift", "report", "fix", "rulebook"),
     },
+    "pytest_plugin": {"model", "config", "runtime", "merge", "sift"},
     "cli": {"command", "config"},
     "__main__": {"cli"},
     "__init__": {"runtime"},
@@ -111,7 +112,9 @@ def test_a_library_stays_in_its_room(library: str, rooms: set[str]) -> None:
 
 def test_torch_is_not_imported_by_what_the_command_line_imports() -> None:
     """The parent of the workers, and the table of the knowledge, are loaded where torch may not be installed."""
-    loaded = [PACKAGE / "runtime/launch.py", PACKAGE / "runtime/target.py", PACKAGE / "knowledge/table.py"]
+    loaded = [
+        PACKAGE / name for name in ("runtime/launch.py", "runtime/target.py", "knowledge/table.py", "pytest_plugin.py")
+    ]
     for file in loaded:
         assert not [name for name, top in imported(file) if top and name.split(".")[0] == "torch"]
 

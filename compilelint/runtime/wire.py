@@ -107,7 +107,7 @@ def fold(name: str, records: Iterable[Record], seconds: float = 0.0) -> TargetRu
             case "hello":
                 run = replace(run, torch=record["torch"], device=record["device"])
             case "evidence":
-                item = _evidence(record["evidence"])
+                item = evidence_of(record["evidence"])
                 key = evidence_key(item)
                 evidence[key] = counted(evidence.get(key), item)
             case "executed":
@@ -135,7 +135,8 @@ def fold(name: str, records: Iterable[Record], seconds: float = 0.0) -> TargetRu
     )
 
 
-def _evidence(fields: Record) -> Evidence:
+def evidence_of(fields: Record) -> Evidence:
+    """The observation that was written down as `fields`."""
     return Evidence(**{**fields, "stack": tuple(Step(**step) for step in fields["stack"])})
 
 
