@@ -7,7 +7,7 @@ A file `rules/clNNN_some_name.py` gives the rule its code (`CLNNN`) and name (`s
 - `HAZARD`: the hazard class its findings carry unless a hit says otherwise;
 - `WATCH`: what makes the check run at all;
 - `BAD` and `GOOD`: examples, each an experiment with its measured outcome; a reported line ends in `# ~`, one that
-  another rule reports on the way in `# ~ CL202`;
+  another rule reports on the way in `# ~ CL202`, one that both report in `# ~ CL202  # ~`;
 - `check(node, view)`: yields a `Hit` for each hazard at `node`, with a `rewrite` where one change mends it (see
   `compilelint.static.rewrites`);
 - optionally `FALLBACK = True`: the rule's findings give way to those of any other rule in the same place.

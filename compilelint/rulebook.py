@@ -72,7 +72,7 @@ def _examples(bad: Sequence[Example], good: Sequence[Example]) -> str:
 
 
 def _marked(code: str) -> str:
-    code = re.sub(r"  # ~ (CL\d{3})$", r"  # \1", code.strip(), flags=re.MULTILINE)
+    code = re.sub(r"  # ~ (CL\d{3})(?=$|  # ~$)", r"  # \1", code.strip(), flags=re.MULTILINE)
     return re.sub(r"  # ~$", "  # <- here", code, flags=re.MULTILINE)
 
 

@@ -37,6 +37,7 @@ from compilelint.static.state import (
     same_place,
     written,
 )
+from compilelint.static.values import UNKNOWN, Scalar, join_all, options
 
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.If, ast.Assign))
@@ -121,7 +122,7 @@ class Rotary(nn.Module):
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the test or the `max` that reads the mark which the same statement raises."""
     for place, reported in _marks(node):
-        if not (outlives_call(place, view) and of_module_or_global(place, view) and is_integer(held(place, view))):
+        if not (outlives_call(place, view) and of_module_or_global(place, view) and _is_size(place, reported, view)):
             continue
         yield Hit(
             reported,
@@ -130,6 +131,15 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             "build the table for the largest size in `__init__`, or compare with the table's own `.shape`",
             confidence="likely",
         )
+
+
+def _is_size(place: ast.expr, reported: ast.expr, view: View) -> bool:
+    """Whether an int is kept at `place`, or nothing is known but that it is compared with a size."""
+    known = [option for option in options(held(place, view)) if option != UNKNOWN]
+    if known or not isinstance(reported, ast.Compare):
+        return is_integer(join_all(known))
+    sides = [view.kind(side) for side in (reported.left, *reported.comparators)]
+    return any(isinstance(side, Scalar) and side.type == "int" and side.origin == "shape" for side in sides)
 
 
 def _marks(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:

@@ -32,6 +32,7 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.sizes import COUNTS, numbers_of
+from compilelint.static.state import same_place
 from compilelint.static.values import Scalar, Sequence, options
 
 HAZARD = "recompile"
@@ -43,7 +44,9 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not isinstance(node, ast.Call):
         return
     for part in numbers_of(node, view):
-        if isinstance(part, (ast.Name, ast.Attribute, ast.Subscript)) and _was_read_back(part, view):
+        if not isinstance(part, (ast.Name, ast.Attribute, ast.Subscript)) or _told_inside(part, node, view):
+            continue
+        if _was_read_back(part, view):
             yield Hit(
                 node,
                 f"`{view.text(part)}` was read back from a tensor: Dynamo guards on its value here and compiles again "
@@ -52,6 +55,12 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
                 "likely",
             )
             return
+
+
+def _told_inside(number: ast.expr, call: ast.Call, view: View) -> bool:
+    """Whether a call inside `call` takes the same number: `expand` in `torch.arange(n).expand(rows, n)`."""
+    inner = [part for part in ast.walk(call) if isinstance(part, ast.Call) and part is not call]
+    return any(same_place(part, number) for nested in inner for part in numbers_of(nested, view))
 
 
 def _was_read_back(node: ast.expr, view: View) -> bool:

@@ -40,6 +40,7 @@ from collections.abc import Iterator
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.state import parameters
+from compilelint.static.tensors import is_time_step
 from compilelint.static.turns import already_read, each_turn, is_move_to_host, is_python_value, on_device
 from compilelint.static.values import Sequence, Tensor, options, tensor_certainty, tensors_in
 
@@ -202,10 +203,14 @@ def _by_method(call: ast.Call, method: ast.Attribute, view: View) -> tuple[str, 
 
 
 def _by_index(node: ast.Subscript, view: View) -> tuple[str, Confidence | None]:
-    """`table[t]` with a tensor of rank 0, or a list indexed by any tensor: both need the number on the host."""
+    """`table[t]` with a tensor of rank 0, or one by its name, and a list indexed by any: they need the number."""
     index, table = view.kind(node.slice), view.kind(node.value)
     scalar = [
-        tensor for tensor in tensors_in(index) if tensor.rank == 0 and tensor.element != "bool" and not tensor.host
+        tensor
+        for tensor in tensors_in(index)
+        if (tensor.rank == 0 or (tensor.rank is None and is_time_step(node.slice, view)))
+        and tensor.element != "bool"
+        and not tensor.host
     ]
     is_list = all(isinstance(option, Sequence) and option.form in ("list", "tuple") for option in options(table))
     if isinstance(index, Tensor) and (is_list or (scalar and isinstance(table, Tensor))):

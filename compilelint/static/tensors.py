@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from compilelint.model import Confidence
@@ -11,6 +12,7 @@ from compilelint.static.questions import assigned_once
 from compilelint.static.values import Array, Const, Scalar, Sequence, Tensor, Value, options, tensor_certainty
 
 Site = ast.If | ast.While | ast.IfExp | ast.Assert | ast.comprehension | ast.match_case | ast.BoolOp | ast.UnaryOp
+TIME_STEP = re.compile(r"(?:(?:cur|current|prev|previous|next|last)_?)?(?:t|timestep|time_step)")
 RANDOM = ("torch.rand", "torch.bernoulli", "torch.normal", "torch.empty", "torch.Tensor.uniform_")
 
 
@@ -65,6 +67,26 @@ def scalar_tensor(value: Value) -> Confidence | None:
     if not all(option.rank == 0 for option in options(value) if isinstance(option, (Tensor, Array))):
         return None
     return data(value)
+
+
+def is_time_step(index: ast.expr, view: View) -> bool:
+    """Whether `index` is a variable that stands for one step of a schedule: a tensor, if it is one, without dimensions.
+
+    A name such as `timestep` says so, and for a bare `t`, which is a batch of steps as often, that Python asks for the
+    truth of a comparison with it or with what is computed from it (`prev = t - stride`; `prev >= 0`).
+    """
+    if not isinstance(index, ast.Name) or not TIME_STEP.fullmatch(index.id):
+        return False
+    names = {index.id}
+    for node in ast.walk(view.function):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp) and _mentions(node.value, index.id):
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return index.id != "t" or any(
+        isinstance(node, (ast.If, ast.IfExp, ast.While))
+        and isinstance(node.test, ast.Compare)
+        and any(isinstance(side, ast.Name) and side.id in names for side in (node.test.left, *node.test.comparators))
+        for node in ast.walk(view.function)
+    )
 
 
 def written_constant(node: ast.expr, view: View) -> bool:

@@ -113,6 +113,18 @@ def _call(function: Value, args: tuple[Value, ...], keywords: Keywords, node: as
         return library.call(function.name, args, keywords, node, frame)
     if isinstance(function, Unknown):
         call_back((*args, *keywords.values()), args, node, frame)
+        return _read_by_name(node)
+    return UNKNOWN
+
+
+def _read_by_name(node: ast.AST | None) -> Value:
+    """What `x.item()` and `x.tolist()` give where `x` is unknown: only tensors and arrays have such methods."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not (node.args or node.keywords):
+        number = Scalar("number", "tensor")
+        if node.func.attr == "item":
+            return number
+        if node.func.attr == "tolist":
+            return Sequence("list", None, join_all([number, Sequence("list", None, number)]))
     return UNKNOWN
 
 

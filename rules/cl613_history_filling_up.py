@@ -1,0 +1,165 @@
+"""A history of bounded length compiles again for each length until it is full.
+
+## What it does
+Finds a list or deque that outlives the call, to which compiled code adds an entry per call and which keeps the last
+few: `self.history.append(h)` followed by `if len(self.history) > n: self.history.pop(0)`, or `deque(maxlen=n)`.
+
+## Why it costs
+Dynamo guards on the length. Until the history is full each call finds another one and compiles again: measured on torch
+2.13, a window of 3 compiles four times. A window of 8 or more hits the recompile limit before it is full, and the
+function runs eager from there on. Every reset starts with lengths that are compiled already.
+
+## Write instead
+- Keep the history in one tensor of fixed size and roll it: `self.history = self.history.roll(1, 0)`, then
+  `self.history[0] = h`, with a buffer for how much of it counts.
+- Fill it with copies of the first entry, so that the length never changes.
+- Or keep it in the calling code.
+
+## References
+PyTorch documentation "Dealing with Recompilations".
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.state import class_node, held, is_same_object_next_call, mentions, own_nodes, same_place
+from compilelint.static.values import ExternalInstance, Sequence, options
+
+HAZARD = "recompile"
+WATCH = Watch(nodes=(ast.Call,), names=frozenset({"append", "appendleft"}))
+
+BAD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Smoothed(nn.Module):
+    def __init__(self, window=3):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+        self.window = window
+        self.history = []
+
+    def forward(self, x):
+        self.history.append(self.proj(x))  # ~
+        if len(self.history) > self.window:
+            self.history.pop(0)
+        return torch.stack(self.history).mean(0)
+""",
+        run="(Smoothed(), [(torch.ones(2, 4),) for _ in range(5)])",
+        default="recompile",
+        fullgraph="recompile",
+    ),
+    Example(
+        code="""\
+from collections import deque
+
+import torch
+from torch import nn
+
+
+class Multistep(nn.Module):
+    def __init__(self, order=3):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+        self.slopes = deque(maxlen=order)
+
+    def forward(self, x):
+        self.slopes.appendleft(self.proj(x))  # ~
+        return x + sum(self.slopes) / len(self.slopes)
+""",
+        run="(Multistep(), [(torch.ones(2, 4),) for _ in range(5)])",
+        default="recompile",
+        fullgraph="recompile",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+from collections import deque
+
+import torch
+from torch import nn
+
+
+class Smoothed(nn.Module):
+    def __init__(self, window=3):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+        self.register_buffer("history", torch.zeros(window, 2, 4))
+
+    def forward(self, x):
+        recent = deque(maxlen=2)
+        for _ in range(3):
+            x = self.proj(x)
+            recent.append(x)
+        self.history = self.history.roll(1, 0)
+        self.history[0] = x.detach()
+        return self.history.mean(0) + sum(recent)
+""",
+        run="(Smoothed(), [(torch.ones(2, 4),) for _ in range(5)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+)
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per call that adds to a history which the function, or its `maxlen`, keeps short."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return
+    place = node.func.value
+    if not isinstance(place, ast.Attribute) or not is_same_object_next_call(place, view):
+        return
+    if _is_short_deque(place, view) or (_is_list(place, view) and _is_cut(place, view)):
+        yield Hit(
+            node,
+            f"`{view.text(place)}` gets longer with each call until it is full, and Dynamo guards on its length: each"
+            " length compiles again",
+            "keep the last entries in one tensor of fixed size (`roll` it and write the new one), or fill the history"
+            " with copies of the first entry",
+            "likely",
+        )
+
+
+def _is_list(place: ast.expr, view: View) -> bool:
+    return all(isinstance(option, Sequence) and option.form == "list" for option in options(held(place, view)))
+
+
+def _is_short_deque(place: ast.Attribute, view: View) -> bool:
+    """Whether a deque is kept at `place` that its class makes with a `maxlen`."""
+    value = held(place, view)
+    if not (isinstance(value, ExternalInstance) and value.name == "collections.deque"):
+        return False
+    owner = class_node(view.kind(place.value))
+    return owner is not None and any(
+        isinstance(part, ast.Assign)
+        and any(same_place(target, place) for target in part.targets)
+        and isinstance(part.value, ast.Call)
+        and any(keyword.arg == "maxlen" for keyword in part.value.keywords)
+        for part in ast.walk(owner)
+    )
+
+
+def _is_cut(place: ast.expr, view: View) -> bool:
+    """Whether the function takes entries out again where there are too many: `if len(place) > n: place.pop(0)`."""
+    return any(
+        isinstance(branch, ast.If)
+        and any(isinstance(part, ast.Call) and ast.unparse(part.func) == "len" for part in ast.walk(branch.test))
+        and mentions(branch.test, place)
+        and any(_takes_out(part, place) for statement in branch.body for part in ast.walk(statement))
+        for branch in own_nodes(view.function)
+    )
+
+
+def _takes_out(node: ast.AST, place: ast.expr) -> bool:
+    if isinstance(node, ast.Delete):
+        return any(isinstance(target, ast.Subscript) and same_place(target.value, place) for target in node.targets)
+    called = node.func if isinstance(node, ast.Call) else None
+    return isinstance(called, ast.Attribute) and called.attr in ("pop", "popleft") and same_place(called.value, place)
