@@ -103,7 +103,7 @@ import torch
 
 
 def gate(x: torch.Tensor):
-    if x.mean().item() > 0:  # ~
+    if x.mean().item() > 0:  # ~ CL610  # ~
         return x * 2
     return x
 """,

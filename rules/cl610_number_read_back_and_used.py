@@ -31,8 +31,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.tensors import on_error_path, written_constant
-from compilelint.static.values import Scalar, options, tensor_certainty
+from compilelint.static.tensors import on_error_path, read_back, written_constant
+from compilelint.static.values import Scalar, options
 
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Compare, ast.BinOp))
@@ -148,7 +148,7 @@ def _reads_back(node: ast.expr, view: View) -> bool:
         return False
     if view.callee(node) in CASTS:
         read = node.args[0] if node.args else None
-        return read is not None and tensor_certainty(view.kind(read)) is not None and not written_constant(read, view)
+        return read is not None and read_back(read, view) is not None and not written_constant(read, view)
     return isinstance(node.func, ast.Attribute) and node.func.attr == "item" and not written_constant(node, view)
 
 

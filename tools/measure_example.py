@@ -98,7 +98,7 @@ def measure(example: Example, file: Path) -> Observed:
     """
     file.write_text(example.code, encoding="utf-8")
     with clean_state():
-        expected, _ = run(example, file, compile=lambda model: model)
+        expected, _ = run(example, file, compile=lambda model, **_: model)
     with clean_state():
         results, heard = run(example, file, compile=compiler(fullgraph=False))
         default = outcome(expected, results, heard)
@@ -127,8 +127,10 @@ def run(example: Example, file: Path, compile: Compile) -> tuple[Results, Listen
     results: Results = []
 
     def patched(model: Any = None, **keywords: Any) -> Any:
-        # dynamic= changes what is traced and stays; the rest (backend, mode, fullgraph) is the experiment's.
+        # What is traced hangs on dynamic= and on a filter of guards; the rest (backend, mode) is the experiment's.
         kept = {key: value for key, value in keywords.items() if key == "dynamic"}
+        guards = {key: value for key, value in (keywords.get("options") or {}).items() if key == "guard_filter_fn"}
+        kept |= {"options": guards} if guards else {}
         return (lambda function: compile(function, **kept)) if model is None else compile(model, **kept)
 
     with listening(listener), mock.patch.object(torch, "compile", patched), warnings.catch_warnings():

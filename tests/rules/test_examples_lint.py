@@ -44,7 +44,7 @@ def test_bad_is_reported_where_it_is_marked(rule: Rule, example: Example, tmp_pa
 
 
 def marked_for_others(code: str) -> dict[int, str]:
-    """Lines that show another rule's finding: `n = int(t.max())  # ~ CL202`, beside this rule's own `…  # ~ CL202  # ~`."""
+    """Lines that show another rule's finding, `n = int(t.max())  # ~ CL202`, beside an own one in `# ~ CL202  # ~`."""
     lines = enumerate(code.splitlines(), 1)
     return {number: match[1] for number, line in lines if (match := re.search(r"# ~ (CL\d{3})(?:  # ~)?$", line))}
 
