@@ -108,6 +108,11 @@ def _report(
         from compilelint.command.targets import target_specs
 
         specs = target_specs(options.target, settings)  # before the static pass: a wrong name should not cost its time
+    traced: tuple[TargetRun, ...] = ()
+    if options.trace:
+        from compilelint.command.trace import read_traces
+
+        traced = read_traces(options.trace, found.files)
     failures: tuple[Failure, ...]
     if given:
         from compilelint.command.stdin import lint_text
@@ -116,11 +121,11 @@ def _report(
         findings, failures = lint_text(_shown(path, sources.cwd), text, settings)
     else:
         findings, failures = predicted(found, options.context or (), settings, sources.cwd)
-    runs: tuple[TargetRun, ...] = ()
+    runs = traced
     if specs:
         from compilelint.command.targets import run_specs
 
-        runs = run_specs(specs, settings)
+        runs += run_specs(specs, settings)
     return joined(findings, failures, runs, options, settings, found, sources, with_fixes=with_fixes)
 
 
@@ -226,6 +231,8 @@ def _check_fix_options(options: argparse.Namespace, arguments: Sequence[str]) ->
     """Raise ConfigError where the fix options ask for what cannot be done."""
     if options.unsafe_fixes and not (options.fix or options.diff):
         raise ConfigError("--unsafe-fixes goes with --fix or --diff")
+    if options.fix and not options.diff and options.trace:
+        raise ConfigError("--fix would change the lines that the trace speaks of; --diff shows the fixes")
     if options.fix and not options.diff and "-" in arguments:
         raise ConfigError("--fix has no file to write for standard input; --diff shows the fixes")
 

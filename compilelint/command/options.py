@@ -168,6 +168,13 @@ def _runtime_options(parser: Parser) -> None:
     group.add_argument(
         "--target", action="append", metavar="NAME|pkg.mod:factory|hf:CLASS", help="run this target only (repeatable)"
     )
+    group.add_argument(
+        "--trace",
+        action="append",
+        type=Path,
+        metavar="DIR",
+        help="logs that TORCH_TRACE=DIR wrote, also elsewhere: let them judge (repeatable)",
+    )
     group.add_argument("--device", choices=DEVICES, help="where targets run (default: auto)")
     group.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="for each target (default: 300)")
     group.add_argument("--target-torch", metavar="VERSION", help="the torch version to speak about")

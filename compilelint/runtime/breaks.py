@@ -1,5 +1,5 @@
 """Reading what Dynamo writes about a graph break: the text of the structured-trace artifact `dynamo_graph_break_reason`
-(and of the exception `torch._dynamo.exc.Unsupported`), as torch 2.8 to 2.14 format it.
+(and of the exception `torch._dynamo.exc.Unsupported`), as torch 2.6 to 2.14 format it. Up to 2.7 a reason is one line.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from compilelint.runtime.frames import parse_stack
 from compilelint.runtime.registry import gb_ids
 
 _NESTED = "*** While handling this graph break, another graph break occurred: ***"
-_HEAD = re.compile(r"^Graph break in user code at [^\n]*\nGraph Break Reason: ", re.MULTILINE)
-_UNRESUMED_HEAD = "Graph break: torch.compile cannot properly resume from this graph break"
+_HEAD = re.compile(r"^Graph break in user code at [^\n]*\n(?:Graph Break )?Reason: ", re.MULTILINE)
+_UNRESUMED_HEADS = (
+    "Graph break: torch.compile cannot properly resume from this graph break",
+    "Graph break: skip: from user code at:",
+)
 _SKIPPED = "Skipping the function and falling back to eager"
 _MESSAGE = re.compile(
     r"^(?P<type>[^\n]+)\n"
@@ -47,6 +50,14 @@ class BreakReport:
     stack: tuple[Step, ...]
     skipped: bool
 
+    @property
+    def reason(self) -> str:
+        """The reason, and what it costs if that is the whole frame."""
+        if not self.skipped:
+            return self.text.reason
+        why = f" ({self.text.consequence})" if self.text.consequence else ""
+        return f"{self.text.reason} The whole function runs eagerly{why}."
+
 
 def parse_report(report: str) -> BreakReport | None:
     """Read one `dynamo_graph_break_reason` artifact; None for the texts under that name that announce no break.
@@ -59,7 +70,7 @@ def parse_report(report: str) -> BreakReport | None:
         body = body.partition("\nStack variable source attribution:")[0]
         frames = re.split(r"^(?:NOTE:|Traceback \(most recent call last\):)", rest, maxsplit=1, flags=re.MULTILINE)[0]
         return BreakReport(parse_message(body), parse_stack(frames), _SKIPPED in body)
-    if report.startswith(_UNRESUMED_HEAD):
+    if report.startswith(_UNRESUMED_HEADS):
         frames, _, trace = report.partition("\nTraceback (most recent call last):")
         message = re.split(r"^torch\._dynamo\.exc\.\w+: ", trace, flags=re.MULTILINE)[-1]
         return BreakReport(parse_message(message), parse_stack(frames), skipped=True)
@@ -68,10 +79,10 @@ def parse_report(report: str) -> BreakReport | None:
 
 def parse_message(message: str) -> BreakText:
     """Read the message of a break. Of several (a break while a break was handled) the first is the cause."""
-    root, *later = message.split(_NESTED)
+    root, *later = message.partition("\n\nfrom user code:")[0].split(_NESTED)
     found = _MESSAGE.search(root)
     if found is None:
-        return BreakText("", None, one_line(_without_prefix(root)) or "unknown reason")
+        return BreakText("", None, one_line(_without_prefix(root).removeprefix("Unsupported: ")) or "unknown reason")
     kind = found["type"].strip()
     link = _LINK.search(root, found.end())
     explanation = one_line(found["explanation"].partition("The branch condition involves")[0])

@@ -116,14 +116,10 @@ class DynamoWatch:
         if not stack:
             self._recorder.send("note", text=f"a break without a place: {report.text.reason}")
             return
-        reason = report.text.reason
-        if report.skipped:
-            why = f" ({report.text.consequence})" if report.text.consequence else ""
-            reason = f"{reason} The whole function runs eagerly{why}."
         self._recorder.observe(
             "frame-skip" if report.skipped else "graph-break",
             stack[-1],
-            reason,
+            report.reason,
             gb=report.text.gb,
             hint=report.text.hint,
             stack=stack,
@@ -148,7 +144,7 @@ class DynamoWatch:
         self._last_failure[code] = self._recorder.observe(
             "recompile",
             place or self._definition(code),
-            f"Compiled again because this no longer held: {failure.guard}",
+            failure.reason,
             guard=failure.guard,
             hint=failure.hint,
             stack=(user_stack(failure.stack) or (place,)) if place else (),
@@ -195,7 +191,7 @@ class DynamoWatch:
         self._recorder.observe(
             "recompile-limit",
             place,
-            f"{plain_name(code.co_name)} reached the recompile limit and runs eagerly from here on.",
+            guards.limit_reached(plain_name(code.co_name)),
             gb=text.gb,
             guard=last.guard if last else None,
             hint=last.hint if last and last.hint else text.hint,

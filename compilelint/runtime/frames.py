@@ -14,6 +14,12 @@ from compilelint.model import Step
 
 _TORCH_PACKAGES = ("torch", "torchgen", "functorch", "triton")
 _RESUME = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+)_at_\d+$")
+_FOREIGN = re.compile(
+    r"[/\\](?:site|dist)-packages[/\\](?:torch|torchgen|functorch|triton|compilelint)[/\\]"
+    r"|[/\\]torch[/\\](?:_dynamo|_inductor|nn[/\\]modules)[/\\]"
+    r"|[/\\]lib(?:64)?[/\\]python3\.\d+[/\\](?!(?:site|dist)-packages[/\\])"
+)
+"""Where torch and Python lie on other machines."""
 _FRAME_LINE = re.compile(r'^\s*File "(?P<path>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>\S.*?))?\s*$')
 
 
@@ -30,7 +36,7 @@ def user_owned(path: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _user_owned(path: str) -> bool:
-    if inductor_wrote(path):
+    if inductor_wrote(path) or _FOREIGN.search(path):
         return False
     if any(path.startswith(folder) for folder in _torch_folders()) or path.startswith(_own_folder()):
         return False

@@ -1,4 +1,4 @@
-"""Reading why Dynamo compiled again: the guard-failure reasons behind `recompile_reasons` (torch 2.8 to 2.14).
+"""Reading why Dynamo compiled again: the guard-failure reasons behind `recompile_reasons` (torch 2.5 to 2.14).
 
 A reason reads `0/3: self.known == 5  # if n > self.known:  # project/rope.py:14 in ensure (HINT: …)`, sometimes
 followed by `User stack trace:` and frames with full paths. torch cuts the path after the `#` on the left.
@@ -29,6 +29,16 @@ class GuardFailure:
     hint: str | None
     places: tuple[Step, ...]
     stack: tuple[Step, ...]
+
+    @property
+    def reason(self) -> str:
+        """What the failure means."""
+        return f"Compiled again because this no longer held: {self.guard}"
+
+
+def limit_reached(function: str) -> str:
+    """What it means that a function was compiled as often as Dynamo will."""
+    return f"{function} reached the recompile limit and runs eagerly from here on."
 
 
 def newest_failure(reasons: Sequence[str]) -> GuardFailure | None:

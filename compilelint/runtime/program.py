@@ -19,6 +19,7 @@ from pathlib import Path
 from types import FrameType
 
 from compilelint.model import TargetRun, TargetStatus
+from compilelint.runtime.breaks import one_line
 from compilelint.runtime.processes import ProcessRun, together
 from compilelint.runtime.wire import fold, read_records
 
@@ -55,7 +56,7 @@ def run_program(command: Sequence[str], *, timeout: float | None = None) -> Targ
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="compilelint-") as folder:
         end = _run(command, Path(folder), timeout)
-        run = read_processes(_name(command), Path(folder))
+        run = read_processes(one_line(shlex.join(command), _LONGEST_NAME), Path(folder))
     run = replace(run, seconds=time.monotonic() - started)
     if end.status != "ok":
         return replace(run, status=end.status, detail="; ".join(filter(None, (end.detail, run.detail))))
@@ -96,11 +97,6 @@ def read_processes(name: str, folder: Path) -> TargetRun:
     whole = together(name, processes)
     told = [whole.detail if processes else NOTHING_COMPILED, *notes]
     return replace(whole, detail="; ".join(filter(None, dict.fromkeys(told))))
-
-
-def _name(command: Sequence[str]) -> str:
-    text = shlex.join(command)
-    return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1].rstrip() + "…"
 
 
 def _ended(code: int) -> _End:
