@@ -170,10 +170,10 @@ def predicted(
     from compilelint.static import lint
 
     if not context:
-        result = lint(found.files, settings)
+        result = lint(found.files, settings, _cores())
         return result.findings, (*found.failures, *result.failures)
     around = discover(context, settings, cwd)
-    result = lint(tuple(dict.fromkeys((*found.files, *around.files))), settings)
+    result = lint(tuple(dict.fromkeys((*found.files, *around.files))), settings, _cores())
     real = {file.resolve() for file in found.files}
 
     def asked(path: str) -> bool:
@@ -182,6 +182,11 @@ def predicted(
     findings = tuple(finding for finding in result.findings if asked(finding.path))
     unread = tuple(failure for failure in result.failures if asked(failure.path))
     return findings, (*found.failures, *around.failures, *unread)
+
+
+def _cores() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _sifted(

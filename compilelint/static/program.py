@@ -7,6 +7,8 @@ file reaches.
 from __future__ import annotations
 
 import ast
+import hashlib
+import io
 import re
 import sys
 import tokenize
@@ -41,12 +43,19 @@ class ReadError(Exception):
 def read_module(path: Path, name: str) -> ModuleIndex:
     """Read and index one file. Raises ReadError with a one-line message for what cannot be decoded or parsed."""
     try:
-        with tokenize.open(path) as file:
-            source = file.read()
-    except (SyntaxError, UnicodeDecodeError) as error:  # what tokenize says of bytes, or of a coding comment
-        raise ReadError("not UTF-8, nor what a coding comment in its first two lines says; save it as UTF-8") from error
+        data = path.read_bytes()
     except OSError as error:
         raise ReadError(f"cannot be read: {error.strerror or error}") from error
+    return parse_module(data, path, name)
+
+
+def parse_module(data: bytes, path: Path, name: str) -> ModuleIndex:
+    """As `read_module`, for bytes that have been read from `path` already."""
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        source = _NEWLINES.decode(data.decode(encoding), final=True)
+    except (SyntaxError, UnicodeDecodeError) as error:  # what tokenize says of bytes, or of a coding comment
+        raise ReadError("not UTF-8, nor what a coding comment in its first two lines says; save it as UTF-8") from error
     try:
         return index_source(path, name, path.name == "__init__.py", source)
     except SyntaxError as error:
@@ -55,22 +64,26 @@ def read_module(path: Path, name: str) -> ModuleIndex:
         raise ReadError(f"cannot be parsed: {error}") from error
 
 
+_NEWLINES = io.IncrementalNewlineDecoder(None, translate=True)
+
+
+def digest_of(data: bytes) -> str:
+    """What tells one content of a file from another."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
 _EXPORTS = re.compile(rb"^__all__\s*(?::[^=\n]*)?=\s*[\[(]([^\])]*)[\])]", re.MULTILINE)
 _TOP_LEVEL = re.compile(
-    rb"^(?:class|def|async def)\s+(\w+)"  # a definition
-    rb"|^(\w+)\s*[:=]"  # an assignment
+    rb"^[^\S\n]*(?:class|def|async def)\s+(\w+)"  # a definition, under an `if` too; methods do no harm
+    rb"|^[^\S\n]*(\w+)\s*[:=]"  # an assignment
     rb"|^[^\S\n]*(?:from\s+\S+\s+)?import\s+(\([^)]*\)|[^\n(]*)",  # an import, in parentheses over several lines
     re.MULTILINE,
 )
 _WORD = re.compile(rb"\w+")
 
 
-def _top_level_names(path: Path) -> frozenset[str] | None:
+def _top_level_names(text: bytes) -> frozenset[str] | None:
     """Names that `from file import *` may bind, by the file's text; None where only parsing it can tell."""
-    try:
-        text = path.read_bytes()
-    except OSError:
-        return frozenset()
     exports = _EXPORTS.findall(text)
     names: set[bytes] = set()
     if len(exports) == 1 and text.count(b"__all__") == 1:
@@ -117,6 +130,10 @@ class Program:
         self.linted: tuple[str, ...] = ()
         self._packages: frozenset[str] = frozenset()
         self._defined: dict[str, frozenset[str] | None] = {}
+        self._found: dict[str, Path | None] = {}
+        self._missed: dict[str, list[Path]] = {}
+        self._digests: dict[Path, str] = {}
+        self._asked: set[str] = set()
         self._claim(files)
 
     def _claim(self, files: tuple[Path, ...]) -> None:
@@ -136,28 +153,66 @@ class Program:
 
     def module(self, name: str) -> ModuleIndex | None:
         """The module of that dotted name, read on first use; None if the project has none or it cannot be parsed."""
+        self._asked.add(name)
         if name not in self._modules:
-            path = self._paths.get(name) or self._find(name)
-            self._modules[name] = self._read(path, name) if path else None
+            path = self._path(name)
+            self._modules[name] = self._parsed(path, name) if path else None
         return self._modules[name]
 
-    def _read(self, path: Path, name: str) -> ModuleIndex | None:
+    def _parsed(self, path: Path, name: str) -> ModuleIndex | None:
         try:
-            return read_module(path, name)
+            return parse_module(self._bytes(path), path, name)
         except ReadError as error:
             self.failures[path] = error
             return None
+
+    def _bytes(self, path: Path) -> bytes:
+        self._digests[path] = ""
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise ReadError(f"cannot be read: {error.strerror or error}") from error
+        self._digests[path] = digest_of(data)
+        return data
+
+    def _path(self, name: str) -> Path | None:
+        """The file that a module of that name is read from."""
+        if name not in self._found:
+            self._found[name] = self._paths.get(name) or self._find(name)
+        return self._found[name]
 
     def _find(self, name: str) -> Path | None:
         parts = name.split(".")
         if not all(part.isidentifier() for part in parts) or not self._is_project(parts):
             return None
+        missed = self._missed.setdefault(name, [])
         for root in self.roots:
             base = root.joinpath(*parts)
             for candidate in (base / "__init__.py", base.with_suffix(".py")):
                 if candidate.is_file():
                     return candidate
+                missed.append(candidate)
         return None
+
+    def begin(self) -> None:
+        """Forget what was asked for so far: `read` and `absent` tell what is asked for from here on."""
+        self._asked.clear()
+        self._mro.clear()  # an answer from here would not ask for the files it comes from
+
+    @property
+    def read(self) -> dict[Path, str]:
+        """The files that were looked into, with the digest of their content ("" for what cannot be read)."""
+        paths = (self._found.get(name) for name in sorted(self._asked))
+        return {path: self._digests[path] for path in paths if path is not None and path in self._digests}
+
+    @property
+    def absent(self) -> frozenset[Path]:
+        """The files that were looked for and are not there."""
+        return frozenset(path for name in self._asked for path in self._missed.get(name, ()))
+
+    def unread(self) -> dict[Path, ReadError]:
+        """The files among `read` that cannot be read or parsed, and why."""
+        return {path: self.failures[path] for path in self.read if path in self.failures}
 
     def _is_project(self, parts: list[str]) -> bool:
         """Whether a dotted name can lie in the project: in a linted package, or a file next to a linted script."""
@@ -165,14 +220,20 @@ class Program:
 
     def _may_define(self, module: str, name: str) -> bool:
         """False if a module certainly does not bind `name`: a look at its text, so that few star imports are parsed."""
-        if self._modules.get(module) is not None:
-            return True
+        self._asked.add(module)
         if module not in self._defined:
-            path = self._paths.get(module) or self._find(module)
-            plain = path is not None and path.name != "__init__.py"
-            self._defined[module] = _top_level_names(path) if path is not None and plain else None
+            self._defined[module] = self._top_level_names(module)
         names = self._defined[module]
         return names is None or name in names
+
+    def _top_level_names(self, module: str) -> frozenset[str] | None:
+        path = self._path(module)
+        if path is None or path.name == "__init__.py":
+            return None
+        try:
+            return _top_level_names(self._bytes(path))
+        except ReadError:
+            return frozenset()
 
     def resolve(self, module: ModuleIndex, name: str, hops: int = 0) -> Definition | None:
         """What a module-level name of `module` means; None if the module does not bind it."""

@@ -133,9 +133,9 @@ class Tracer:
         self._compile_sites.append((frame.module.name, compiled, why))
         return compiled
 
-    def take_compiled(self, module: ModuleIndex) -> list[tuple[Compiled, str]]:
-        """What the code of `module` was seen to compile, with the place."""
-        return [(compiled, why) for name, compiled, why in self._compile_sites if name == module.name]
+    def compile_sites(self) -> tuple[tuple[str, Compiled, str], ...]:
+        """What was seen to be compiled so far: in which module, what, and the place in words."""
+        return tuple(self._compile_sites)
 
     # Names
 

@@ -1,0 +1,211 @@
+"""One unit of files: what is walked in it, from where, and on whose behalf."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from compilelint.knowledge.table import Table
+from compilelint.model import Failure
+from compilelint.static import link
+from compilelint.static.definitions import FunctionRef
+from compilelint.static.flag import Flagger
+from compilelint.static.index import ModuleIndex
+from compilelint.static.program import Program
+from compilelint.static.tracer import statements
+from compilelint.static.tracer.attributes import is_opaque
+from compilelint.static.tracer.binding import root_arguments, takes_tensor
+from compilelint.static.tracer.frame import Frame, Mode
+from compilelint.static.tracer.tracer import Tracer
+from compilelint.static.values import (
+    UNKNOWN,
+    Compiled,
+    Const,
+    Function,
+    Instance,
+    Scalar,
+    Value,
+    gives_tensors,
+    options,
+)
+from compilelint.static.work import Outcome, Task, name_of
+
+_OPEN: dict[str, Value] = {"*": UNKNOWN, "**": UNKNOWN}
+"""A root's arguments: nobody knows which are passed."""
+
+
+class Walk:
+    """One task being done. `watch` sees every frame that rules are asked about."""
+
+    def __init__(
+        self,
+        task: Task,
+        program: Program,
+        table: Table,
+        flagger: Flagger,
+        base: Path,
+        watch: Callable[[Frame], None] | None = None,
+    ) -> None:
+        self.task = task
+        self.program = program
+        self.flagger = flagger
+        self.tracer = Tracer(program, table, flagger.look if watch is None else self._watched, base)
+        self.failures: list[Failure] = []
+        self._watch = watch
+
+    def _watched(self, frame: Frame) -> None:
+        assert self._watch is not None
+        self._watch(frame)
+        self.flagger.look(frame)
+
+    def outcome(self) -> Outcome:
+        """Do the task."""
+        self.program.begin()
+        modules = [module for name in self.task.modules if (module := self.program.module(name))]
+        if self.task.public is None:
+            self._first_pass(modules)
+        else:
+            wanted = frozenset(self.task.public)
+            for module in modules:
+                for root in self._public(module):
+                    if name_of(root.ref) in wanted and root.ref not in self.tracer.entered:
+                        with self._contained(module):
+                            self._assumed(root, module)
+        unread = sorted(self.program.unread().items())
+        return Outcome(
+            findings=self.flagger.findings(),
+            failures=tuple(self.failures),
+            unread=tuple(Failure(self.tracer.display_path(path), str(error), error.line) for path, error in unread),
+            entered=frozenset(name_of(ref) for ref in self.tracer.entered),
+            public=tuple(
+                name_of(root.ref)
+                for module in (modules if self.task.public is None else ())
+                for root in self._public(module)
+                if root.ref not in self.tracer.entered
+            ),
+            read={path.as_posix(): digest for path, digest in self.program.read.items()},
+            absent=frozenset(path.as_posix() for path in self.program.absent),
+        )
+
+    def _first_pass(self, modules: list[ModuleIndex]) -> None:
+        """Trace every region that starts in the unit, or that something in it compiles."""
+        for module in modules:
+            self._guarded(module, self._host)
+        for module in modules:
+            self._guarded(module, self._regions)
+        for name, compiled, why in self.tracer.compile_sites():
+            if name not in self.task.modules:
+                self._compiled(compiled, why)
+        for _, hook, how in list(self.tracer.hooks):
+            if isinstance(hook, Function):
+                self._enter(hook, f"a forward hook ({how})")
+        for entry in self.task.entry_points:
+            self._entry_point(entry)
+
+    def _guarded(self, module: ModuleIndex, step: Callable[[ModuleIndex], None]) -> None:
+        with self._contained(module):
+            step(module)
+
+    @contextmanager
+    def _contained(self, module: ModuleIndex) -> Iterator[None]:
+        """A mistake of ours costs the region it happens in, and is told once for each file."""
+        try:
+            yield
+        except Exception as error:
+            if os.environ.get("COMPILELINT_DEBUG"):
+                raise
+            path = self.tracer.display(module)
+            if all(failure.path != path for failure in self.failures):
+                text = f"internal error, please report it: {type(error).__name__}: {error}"
+                self.failures.append(Failure(path, text))
+
+    def _host(self, module: ModuleIndex) -> None:
+        """Code around regions: who compiles what, and loops that call a model."""
+        if link.speaks_of_compile(module):
+            self._module_level(module)
+        for ref in link.functions(module):
+            loops = link.decode_loops(ref)
+            if loops:
+                self.flagger.loops[ref.node] = loops
+                self._start(ref, "decode-loop", "a loop here calls a model each turn")
+            if link.host_function(ref, module):
+                self._start(ref, "host", "this code compiles a model")
+
+    def _module_level(self, module: ModuleIndex) -> None:
+        frame = self.tracer.module_frame(module, "host")
+        frame.is_module_level = True
+        body = [s for s in module.tree.body if not isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))]
+        statements.run_block([s for s in body if not isinstance(s, (ast.Import, ast.ImportFrom))], frame)
+        self.flagger.look(frame)
+
+    def _regions(self, module: ModuleIndex) -> None:
+        frame = self.tracer.module_frame(module)
+        for root in link.module_roots(self.program, module):
+            receiver = self.tracer.instance_of(root.receiver) if root.receiver is not None else None
+            self._enter(Function(root.ref, receiver), root.why)
+        for ref in link.functions(module):
+            value = self.tracer.decorated(ref, frame)
+            if isinstance(value, Compiled) and isinstance(value.inner, Function):
+                receiver = self.tracer.instance_of(ref.owner) if ref.owner is not None else None
+                inner = Function(value.inner.ref, receiver, value.inner.closure)
+                self._enter(inner, "decorated with torch.compile")
+        for name, compiled, why in self.tracer.compile_sites():
+            if name == module.name:
+                self._compiled(compiled, why)
+
+    def _public(self, module: ModuleIndex) -> Iterator[link.Root]:
+        """Functions on tensors that a model outside the project may call; see `link.public_functions`."""
+        return (root for root in link.public_functions(self.program, module) if not is_opaque(root.ref))
+
+    def _assumed(self, root: link.Root, module: ModuleIndex) -> None:
+        """Walk one public function, and let its frames be looked at if it can be part of a model."""
+        receiver = self.tracer.instance_of(root.receiver) if root.receiver is not None else None
+        result, way = self.tracer.assume(Function(root.ref, receiver), dict(_OPEN), root.why)
+        if way is None:
+            return
+        returns_number = all(isinstance(option, (Const, Scalar)) for option in options(result))
+        drives = self.tracer.drives(way)
+        if drives or gives_tensors(result) or (takes_tensor(root.ref, module, self.tracer) and not returns_number):
+            self.flagger.most = "certain" if drives else "likely"
+            self.tracer.show(way, root.why)
+        # Else it is a metric or a check: its answer is Python's, so it stands outside the model.
+
+    def _compiled(self, compiled: Compiled, why: str) -> None:
+        inner = compiled.inner
+        if isinstance(inner, Instance):
+            forward = self.program.method(inner.ref, "forward")
+            inner = Function(forward, inner) if isinstance(forward, FunctionRef) else UNKNOWN
+        if isinstance(inner, Function):
+            self._enter(inner, why)
+
+    def _enter(self, function: Function, why: str) -> None:
+        """Trace a compiled region from its root."""
+        module = self.program.module(function.ref.module)
+        if module is not None:
+            with self._contained(module):
+                arguments = root_arguments(function.ref, function.bound is not None, self.tracer.table)
+                self.tracer.run(function, (), {**_OPEN, **arguments}, "compiled", None, None, why)
+
+    def _start(self, ref: FunctionRef, mode: Mode, why: str) -> None:
+        receiver = self.tracer.instance_of(ref.owner) if ref.owner is not None else None
+        arguments = root_arguments(ref, receiver is not None, self.tracer.table)
+        self.tracer.run(Function(ref, receiver), (), {**_OPEN, **arguments}, mode, None, None, why)
+
+    def _entry_point(self, entry: str) -> None:
+        """`pkg.engine:Engine.step` from the settings."""
+        name, _, dotted = entry.partition(":")
+        module = self.program.module(name)
+        if module is None:
+            self.failures.append(
+                Failure(entry, "entry point: no such module in the project; write pkg.module:Class.method")
+            )
+            return
+        for ref in link.functions(module):
+            if ref.qualname == dotted:
+                with self._contained(module):
+                    self._start(ref, "compiled", "named in entry-points")
+                return
+        self.failures.append(Failure(entry, f"entry point: {name} defines no function {dotted!r}"))

@@ -1,0 +1,83 @@
+"""The static pass in pieces: which files are walked together, and what one piece of work gives.
+
+A unit is walked with a memory of its own, so what it finds depends on the code it reads and not on what was walked
+before; it can be walked in any process, and its outcome can be kept. Two passes go over each unit: the regions that
+start there, and then the public functions that no region of any unit has entered.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from compilelint.model import Failure, Finding
+from compilelint.static.definitions import FunctionRef
+
+LEAST_FILES = 24
+MOST_FILES = 96
+"""A unit has from `LEAST_FILES` to `MOST_FILES` files. Small ones walk what they share more often than large ones; of
+large ones a change makes more work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One pass over one unit.
+
+    `modules` are dotted names as `Program` gives them. The pass over regions has `public` None and also walks
+    `entry_points`; the pass over public functions walks those named in `public`, see `name_of`.
+    """
+
+    modules: tuple[str, ...]
+    entry_points: tuple[str, ...] = ()
+    public: tuple[str, ...] | None = None
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one task gave.
+
+    `entered` are the functions that its regions reached, `public` the public functions that they did not reach, both
+    by `name_of`. `read` are the files that were looked into, with the digest of their content ("" if unreadable), and
+    `absent` those that were looked for and not there. `unread` are files that cannot be read or parsed.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    unread: tuple[Failure, ...] = ()
+    entered: frozenset[str] = frozenset()
+    public: tuple[str, ...] = ()
+    read: dict[str, str] = field(default_factory=dict)
+    absent: frozenset[str] = frozenset()
+
+
+def units(modules: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """The modules in the order given, cut into units.
+
+    Where to cut is told by names alone, so that a file that is added or removed moves few cuts.
+    """
+    unit: list[str] = []
+    for module in modules:
+        unit.append(module)
+        cuts = zlib.crc32(module.encode(errors="surrogateescape")) % LEAST_FILES == 0
+        if len(unit) == MOST_FILES or (cuts and len(unit) >= LEAST_FILES):
+            yield tuple(unit)
+            unit = []
+    if unit:
+        yield tuple(unit)
+
+
+def second_pass(tasks: Iterable[tuple[Task, Outcome]]) -> list[Task]:
+    """The tasks over public functions that follow from the first pass."""
+    done = list(tasks)
+    entered = frozenset().union(*(outcome.entered for _, outcome in done))
+    found = (
+        Task(task.modules, public=tuple(name for name in outcome.public if name not in entered))
+        for task, outcome in done
+    )
+    return [task for task in found if task.public]
+
+
+def name_of(ref: FunctionRef) -> str:
+    """What a function is known by from one task to the next, which have no syntax node in common."""
+    return f"{ref.module}:{ref.qualname}:{ref.line}:{ref.column}"

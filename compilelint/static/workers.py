@@ -1,0 +1,81 @@
+"""Child processes that share the tasks of one run.
+
+Each child does one batch of tasks and ends, which also gives back the memory of everything it parsed. Children are
+forked: they start with the rules and the table loaded.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from multiprocessing.connection import Connection, wait
+
+from compilelint.model import Failure
+from compilelint.static.work import Outcome, Task
+
+BATCH_FILES = 200
+"""A child does tasks over about this many files: with fewer, it parses what they share too often."""
+
+Walk = Callable[[Sequence[Task]], Iterable[Outcome]]
+
+
+def can_fork() -> bool:
+    """Whether children can be forked safely: elsewhere than on Linux, system libraries may not survive it."""
+    return sys.platform == "linux"
+
+
+def batches(sizes: Sequence[int], jobs: int) -> list[list[int]]:
+    """Positions of neighbouring tasks to be done by one child; `sizes` says how much work each task is."""
+    limit = min(BATCH_FILES, max(1, sum(sizes) // jobs))
+    found: list[list[int]] = []
+    room = 0
+    for position, size in enumerate(sizes):
+        if room <= 0:
+            found.append([])
+            room = limit
+        found[-1].append(position)
+        room -= size
+    return found
+
+
+def in_workers(tasks: Sequence[Task], batched: Sequence[Sequence[int]], walk: Walk, jobs: int) -> list[Outcome]:
+    """What `walk` gives for the tasks, in their order; up to `jobs` children at a time do a batch each.
+
+    A child that dies (killed, out of memory) costs what it had left to do, as a failure of each of its modules.
+    """
+    outcomes: list[Outcome | None] = [None] * len(tasks)
+    context = multiprocessing.get_context("fork")
+    running: dict[Connection, tuple[multiprocessing.context.ForkProcess, list[int]]] = {}
+    waiting = list(reversed(batched))
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            positions = list(waiting.pop())
+            ours, theirs = context.Pipe(duplex=False)
+            child = context.Process(target=_work, args=([tasks[p] for p in positions], walk, theirs))
+            child.start()
+            theirs.close()
+            running[ours] = child, positions
+        for ready in wait(list(running)):
+            assert isinstance(ready, Connection)
+            child, positions = running[ready]
+            try:
+                outcomes[positions[0]] = ready.recv()
+                del positions[0]
+            except EOFError:
+                del running[ready]
+                child.join()
+                for position in positions:
+                    outcomes[position] = _lost(tasks[position], child.exitcode)
+    return [outcome for outcome in outcomes if outcome is not None]
+
+
+def _work(tasks: Sequence[Task], walk: Walk, results: Connection) -> None:
+    for outcome in walk(tasks):
+        results.send(outcome)
+    results.close()
+
+
+def _lost(task: Task, code: int | None) -> Outcome:
+    text = f"internal error, please report it: the process that read this file ended with {code}"
+    return Outcome(failures=tuple(Failure(module, text) for module in (*task.modules, *task.entry_points)))
