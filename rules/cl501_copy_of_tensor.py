@@ -32,6 +32,7 @@ from compilelint.model import Rewrite
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.questions import assigned_once
 from compilelint.static.rewrites import replace
+from compilelint.static.syntax import nodes_in
 from compilelint.static.values import (
     ExternalInstance,
     Instance,
@@ -100,10 +101,10 @@ def is_display(node: ast.expr, view: View) -> bool:
     """Whether `node` is a list, dict or set that is written out here, and so is one for every caller."""
     if not isinstance(node, ast.Name):
         return isinstance(node, DISPLAYS)
-    shared = (part.names for part in ast.walk(view.function) if isinstance(part, (ast.Global, ast.Nonlocal)))
+    shared = (part.names for part in nodes_in(view.function) if isinstance(part, (ast.Global, ast.Nonlocal)))
     if any(node.id in names for names in shared):
         return False
-    names = [part for part in ast.walk(view.function) if isinstance(part, (ast.Name, ast.arg))]
+    names = [part for part in nodes_in(view.function) if isinstance(part, (ast.Name, ast.arg))]
     bound = [
         name
         for name in names

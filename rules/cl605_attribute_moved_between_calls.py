@@ -43,6 +43,7 @@ from compilelint.static.state import (
     parameters,
     written,
 )
+from compilelint.static.syntax import nodes_in
 
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Attribute,))
@@ -185,7 +186,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 def _moved(module: ast.Module) -> dict[str, list[tuple[int, ast.AST | None, ast.ClassDef | None]]]:
     """Attributes that the file moves on: name -> line, function and, for `self.…`, class of each place that does."""
     found: dict[str, list[tuple[int, ast.AST | None, ast.ClassDef | None]]] = {}
-    for cls in (node for node in ast.walk(module) if isinstance(node, ast.ClassDef)):
+    for cls in (node for node in nodes_in(module) if isinstance(node, ast.ClassDef)):
         methods = [node for node in cls.body if isinstance(node, ast.FunctionDef) and node.name != "__init__"]
         called = {name for method in methods for name in _self_calls(method)}
         for method in methods:

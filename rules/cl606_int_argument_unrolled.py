@@ -34,6 +34,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.syntax import nodes_in
 from compilelint.static.values import UNKNOWN, ExternalInstance, Scalar, Sequence, Value, options
 
 HAZARD = "recompile"
@@ -197,5 +198,5 @@ def _may_be_int(value: Value) -> bool:
 def _rebound(name: str, view: View) -> bool:
     return any(
         isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
-        for node in ast.walk(view.function)
+        for node in nodes_in(view.function)
     )

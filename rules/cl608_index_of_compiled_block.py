@@ -34,6 +34,7 @@ from functools import lru_cache
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.state import class_node, first_read, functions_in, is_module, own_nodes, parameters
+from compilelint.static.syntax import nodes_in
 
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Attribute,))
@@ -153,7 +154,7 @@ def _is_given(attribute: str, owner: ast.ClassDef) -> bool:
 @lru_cache(maxsize=256)
 def _compiled_in_loop(module: ast.Module) -> int | None:
     """The line on which the file compiles the variable of a loop or comprehension; None if it does so nowhere."""
-    for node in ast.walk(module):
+    for node in nodes_in(module):
         if isinstance(node, (ast.For, ast.ListComp, ast.GeneratorExp)):
             targets = [node.target] if isinstance(node, ast.For) else [part.target for part in node.generators]
             names = {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}

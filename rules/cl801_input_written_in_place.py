@@ -33,6 +33,7 @@ from functools import lru_cache
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.state import own_nodes, parameters, root_of
+from compilelint.static.syntax import nodes_in
 from compilelint.static.values import UNKNOWN, Instance, Value, options, tensor_certainty
 
 HAZARD = "cudagraph-skip"
@@ -161,7 +162,7 @@ def _by_unknown_object(call: ast.Call, view: View) -> Iterator[tuple[ast.AST, as
         return
     found = [
         (owner, method)
-        for owner in ast.walk(view.module)
+        for owner in nodes_in(view.module)
         if isinstance(owner, ast.ClassDef)
         for method in owner.body
         if isinstance(method, ast.FunctionDef) and method.name == call.func.attr
@@ -232,4 +233,4 @@ def _certainty(place: ast.expr, node: ast.AST, view: View) -> Confidence | None:
 @lru_cache(maxsize=256)
 def _is_marked(module: ast.Module) -> bool:
     """Whether the file gives tensors a fixed address itself."""
-    return any(isinstance(node, ast.Attribute) and node.attr == "mark_static_address" for node in ast.walk(module))
+    return any(isinstance(node, ast.Attribute) and node.attr == "mark_static_address" for node in nodes_in(module))

@@ -31,6 +31,7 @@ from functools import lru_cache
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.questions import assigned_once
 from compilelint.static.state import functions_in
+from compilelint.static.syntax import nodes_in
 
 HAZARD = "cudagraph-skip"
 WATCH = Watch(nodes=(ast.Call,), names=frozenset({"append", "extend"}), regions=frozenset({"decode-loop", "host"}))
@@ -117,7 +118,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 def _replayed(module: ast.Module) -> frozenset[str]:
     """How the file spells the functions that it compiles with CUDA graphs: `self.net`, `step`."""
     names: set[str] = set()
-    for node in ast.walk(module):
+    for node in nodes_in(module):
         if isinstance(node, ast.Assign) and _compiles_with_graphs(node.value):
             names.update(ast.unparse(target) for target in node.targets)
     for function in functions_in(module):

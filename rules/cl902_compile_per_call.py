@@ -30,6 +30,7 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.state import own_names, own_nodes, parameters, root_of
+from compilelint.static.syntax import nodes_in
 
 HAZARD = "placement"
 WATCH = Watch(nodes=(ast.Call,), names=frozenset({"compile"}), regions=frozenset({"host"}))
@@ -157,7 +158,7 @@ def _is_dropped(call: ast.Call, view: View) -> bool:
         return bool(calls)
     reads = [
         node
-        for node in ast.walk(view.function)
+        for node in nodes_in(view.function)
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
     ]
     return bool(calls) and len(reads) == len(calls)

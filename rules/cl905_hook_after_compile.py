@@ -29,6 +29,7 @@ from functools import lru_cache
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.state import own_nodes
+from compilelint.static.syntax import nodes_in
 
 HAZARD = "stale-result"
 REGISTERING = frozenset(
@@ -116,7 +117,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 def _compiled(module: ast.Module) -> tuple[tuple[str, str], ...]:
     """Each `a = torch.compile(b)` of the file, as it is spelled: (a, b)."""
     found = []
-    for node in ast.walk(module):
+    for node in nodes_in(module):
         if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and node.value.args):
             continue
         if ast.unparse(node.value.func) == "torch.compile":

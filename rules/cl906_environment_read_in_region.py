@@ -32,6 +32,7 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.questions import last_name
+from compilelint.static.syntax import nodes_in
 from compilelint.static.values import External, ExternalInstance
 
 HAZARD = "stale-result"
@@ -130,7 +131,7 @@ def _asks_environ(node: ast.Compare, view: View) -> bool:
 
 def _is_changed(module: ast.Module) -> bool:
     """Whether the file itself changes environment variables while it runs."""
-    for node in ast.walk(module):
+    for node in nodes_in(module):
         if (
             isinstance(node, ast.Subscript)
             and not isinstance(node.ctx, ast.Load)

@@ -30,6 +30,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.syntax import nodes_in
 from compilelint.static.values import Compiled, options
 
 HAZARD = "placement"
@@ -97,5 +98,5 @@ def _knows(module: ast.Module) -> bool:
     return any(
         (isinstance(node, ast.Attribute) and node.attr == "_orig_mod")
         or (isinstance(node, ast.Constant) and isinstance(node.value, str) and "_orig_mod" in node.value)
-        for node in ast.walk(module)
+        for node in nodes_in(module)
     )

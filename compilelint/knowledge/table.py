@@ -102,9 +102,15 @@ class Table:
     def __init__(self, version: str, facts: Mapping[str, list[Any]]) -> None:
         self.version = version
         self._facts = facts
+        self._decoded: dict[str, Fact | None] = {}
 
     def fact(self, dotted: str) -> Fact | None:
         """What is known about a public name; None if the table does not have it."""
+        if dotted not in self._decoded:
+            self._decoded[dotted] = self._decode(dotted)
+        return self._decoded[dotted]
+
+    def _decode(self, dotted: str) -> Fact | None:
         entry = self._facts.get(dotted)
         if entry is None:
             return None

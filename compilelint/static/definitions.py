@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from compilelint.static.index import FunctionNode, Scope
+from compilelint.static.syntax import nodes_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ def _assigned_by_node(node: ast.ClassDef, module: str, qualname: str) -> dict[st
 
 def _attribute_assignments(method: FunctionRef) -> Iterator[tuple[str, ast.expr]]:
     receiver = method.node.args.args[0].arg
-    for node in ast.walk(method.node):
+    for node in nodes_in(method.node):
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 if (

@@ -37,10 +37,13 @@ class Flagger:
     def __init__(self, rules: Sequence[Rule], linted: frozenset[str]) -> None:
         self._linted = linted
         self._by_node: dict[RegionKind, dict[type[ast.AST], list[Rule]]] = {}
+        self._by_name: dict[RegionKind, dict[str, list[Rule]]] = {}
         self._by_test: dict[RegionKind, list[Rule]] = {}
         for rule in rules:
             for region in rule.watch.regions:
-                for node_type in rule.watch.nodes:
+                for name in rule.watch.names:
+                    self._by_name.setdefault(region, {}).setdefault(name, []).append(rule)
+                for node_type in () if rule.watch.names else rule.watch.nodes:
                     self._by_node.setdefault(region, {}).setdefault(node_type, []).append(rule)
                 if rule.watch.tests:
                     self._by_test.setdefault(region, []).append(rule)
@@ -100,13 +103,19 @@ class Flagger:
     def _asked(self, view: FrameView, region: RegionKind) -> Iterator[tuple[Rule, ast.AST]]:
         """The rules to ask, each with a node that some path reached."""
         loops = self.loops.get(view.scope, []) if view.frame.mode == "decode-loop" else None
-        for node_type, rules in self._by_node.get(region, {}).items():
-            for node in view.nodes.by_type.get(node_type, ()):
-                if not self._runs(node, view, loops):
-                    continue
-                for rule in rules:
-                    if not rule.watch.names or _called_name(node) in rule.watch.names:
+        by_name = self._by_name.get(region, {})
+        by_node = self._by_node.get(region, {})
+        for node_type, nodes in view.nodes.by_type.items():
+            rules = by_node.get(node_type, ())
+            if not rules and node_type is not ast.Call:
+                continue
+            for node in nodes:
+                if self._runs(node, view, loops):
+                    for rule in rules:
                         yield rule, node
+                    if isinstance(node, ast.Call):
+                        for rule in by_name.get(_called_name(node), ()):
+                            yield rule, node
         for node in list(view.frame.tests):
             if node in view.nodes.parent and (loops is None or _inside(node, view, loops)):
                 for rule in self._by_test.get(region, ()):
@@ -204,9 +213,7 @@ def _may_be_passed_over(node: ast.AST, view: FrameView) -> bool:
     return False
 
 
-def _called_name(node: ast.AST) -> str:
-    if not isinstance(node, ast.Call):
-        return ""
+def _called_name(node: ast.Call) -> str:
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from compilelint.static.definitions import ClassRef, FunctionRef, class_members, function_ref
 from compilelint.static.index import FunctionNode, Import, ModuleIndex
 from compilelint.static.program import Program
+from compilelint.static.syntax import nodes_in
 
 HOST_WORDS = ("compile", "mark_dynamic", "mark_static", "cudagraph_mark_step_begin")
 """A file without any of these says nothing about how it is compiled."""
@@ -106,7 +107,7 @@ def decode_loops(ref: FunctionRef) -> list[ast.For | ast.While]:
     if isinstance(ref.node, ast.Lambda) or (ref.owner is not None and ref.node.name == "forward"):
         return []
     found: list[ast.For | ast.While] = []
-    for node in ast.walk(ref.node):
+    for node in nodes_in(ref.node):
         if isinstance(node, (ast.For, ast.While)) and _decodes(node, ref):
             found.append(node)
     return found
@@ -116,12 +117,12 @@ def _decodes(loop: ast.For | ast.While, ref: FunctionRef) -> bool:
     assigned = {
         name.id
         for statement in loop.body
-        for name in ast.walk(statement)
+        for name in nodes_in(statement)
         if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
     }
     if isinstance(loop, ast.For):
         assigned -= {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
-    calls = [node for statement in loop.body for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    calls = [node for statement in loop.body for node in nodes_in(statement) if isinstance(node, ast.Call)]
     if any(isinstance(c.func, ast.Attribute) and c.func.attr in _TRAINING_WORDS for c in calls):
         return False
     return any(_names_model(call, ref) and _feeds_back(call, assigned) for call in calls)
@@ -146,7 +147,7 @@ def _is_model_word(name: str) -> bool:
 
 def _feeds_back(call: ast.Call, assigned: set[str]) -> bool:
     values = [*call.args, *(keyword.value for keyword in call.keywords)]
-    return any(isinstance(n, ast.Name) and n.id in assigned for value in values for n in ast.walk(value))
+    return any(isinstance(n, ast.Name) and n.id in assigned for value in values for n in nodes_in(value))
 
 
 _OUTSIDE_WORDS = frozenset(

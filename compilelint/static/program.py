@@ -249,9 +249,19 @@ class Program:
         return binding
 
     def _through_stars(self, module: ModuleIndex, name: str, hops: int) -> Definition | None:
+        """What star imports bind to `name`.
+
+        Where it is the name of a submodule, that is what it means: only a star import of the submodule itself
+        (`from .scatter import *`) is taken to hide it. The star imports of a large package lead through all of its
+        files.
+        """
         if hops > MAX_IMPORT_HOPS:
             return None
-        for origin in module.stars:
+        stars = module.stars
+        submodule = f"{module.name}.{name}"
+        if stars and module.is_package and self._path(submodule) is not None:
+            stars = [origin for origin in stars if origin == submodule]
+        for origin in stars:
             source = self.module(origin) if self._may_define(origin, name) else None
             found = self.resolve(source, name, hops + 1) if source else None
             if found is not None:

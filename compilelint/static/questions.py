@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from compilelint.rule import View
+from compilelint.static.syntax import nodes_in
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
 
@@ -21,7 +22,7 @@ def assigned_once(function: FunctionNode, name: str) -> ast.expr | None:
 def _assignments(function: FunctionNode) -> dict[str, tuple[ast.expr, ...]]:
     """By variable, what a function assigns to it; found once per function, since rules ask at every call."""
     found: dict[str, tuple[ast.expr, ...]] = {}
-    for statement in ast.walk(function):
+    for statement in nodes_in(function):
         if isinstance(statement, ast.Assign):
             for target in statement.targets:
                 if isinstance(target, ast.Name):
@@ -68,7 +69,7 @@ def makers_of(module: ast.Module, name: str) -> frozenset[str]:
 def _bindings(module: ast.Module) -> dict[str, tuple[ast.Call, ...]]:
     """By name, the calls that a file binds; found once per file, since rules ask at every call."""
     found: dict[str, tuple[ast.Call, ...]] = {}
-    for node in ast.walk(module):
+    for node in nodes_in(module):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             for target in node.targets:
                 name = getattr(target, "attr", None) or getattr(target, "id", None)
@@ -91,7 +92,7 @@ def comes_from_outside(view: View, node: ast.expr) -> bool:
         return True
     if not isinstance(node, ast.Name) or node.id in stored_names(view.function):
         return False
-    if node.id in {argument.arg for argument in ast.walk(view.function) if isinstance(argument, ast.arg)}:
+    if node.id in {argument.arg for argument in nodes_in(view.function) if isinstance(argument, ast.arg)}:
         return view.entry
     definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     return any(node.id in stored_names(part) for part in view.module.body if not isinstance(part, definitions))
@@ -100,4 +101,4 @@ def comes_from_outside(view: View, node: ast.expr) -> bool:
 @lru_cache(maxsize=1024)
 def stored_names(scope: ast.AST) -> frozenset[str]:
     """The names that are assigned anywhere in `scope`."""
-    return frozenset(n.id for n in ast.walk(scope) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    return frozenset(n.id for n in nodes_in(scope) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))

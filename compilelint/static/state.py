@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from compilelint.rule import View
+from compilelint.static.syntax import children, nodes_in
 from compilelint.static.values import UNKNOWN, Const, Instance, Mapping, Scalar, Value, element_of, join_all, options
 
 Scope: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
@@ -24,12 +25,12 @@ def own_nodes(scope: ast.AST) -> tuple[ast.AST, ...]:
 
 
 def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
-    pending = list(ast.iter_child_nodes(scope))[::-1]
+    pending = children(scope)[::-1]
     while pending:
         node = pending.pop()
         yield node
         if not isinstance(node, _NESTED):
-            pending.extend(list(ast.iter_child_nodes(node))[::-1])
+            pending += children(node)[::-1]
 
 
 @lru_cache(maxsize=512)
@@ -208,7 +209,7 @@ def class_node(value: Value) -> ast.ClassDef | None:
 @lru_cache(maxsize=256)
 def functions_in(tree: ast.AST) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...]:
     """Every function and method in a tree, nested ones included."""
-    return tuple(node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    return tuple(node for node in nodes_in(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
 
 
 @lru_cache(maxsize=256)

@@ -11,6 +11,7 @@ from compilelint.rule import RegionKind
 from compilelint.static.link import PUBLIC_FUNCTION
 from compilelint.static.places import span_of
 from compilelint.static.shapes import probe_of
+from compilelint.static.syntax import children
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import UNKNOWN, Function, Instance, Method, Value, options
 
@@ -36,10 +37,10 @@ class ScopeNodes:
             self.by_type.setdefault(type(node), []).append(node)
             if isinstance(node, _NESTED):
                 continue
-            children = list(ast.iter_child_nodes(node))
-            for child in children:
+            inner = children(node)
+            for child in inner:
                 self.parent[child] = node
-            pending.extend(reversed(children))
+            pending += inner[::-1]
         self.expressions = tuple(
             node for nodes in self.by_type.values() for node in nodes if isinstance(node, ast.expr)
         )

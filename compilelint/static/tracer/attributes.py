@@ -27,11 +27,11 @@ from compilelint.static.values import (
     Sequence,
     Super,
     Tensor,
+    Union,
     Value,
     element_of,
     join,
     join_all,
-    options,
 )
 
 AUTOGRAD_CONTEXT = "torch.autograd.function.FunctionCtx"
@@ -59,7 +59,9 @@ _ARRAY_ATTRIBUTES: dict[str, Value] = {
 
 def get(owner: Value, name: str, frame: Frame) -> Value:
     """What `owner.name` is."""
-    return join_all(_get(option, name, frame) for option in options(owner))
+    if not isinstance(owner, Union):
+        return _get(owner, name, frame)
+    return join_all(_get(option, name, frame) for option in owner.options)
 
 
 def _get(owner: Value, name: str, frame: Frame) -> Value:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from compilelint.static.definitions import FunctionRef
 from compilelint.static.index import ModuleIndex, Scope
+from compilelint.static.syntax import nodes_in
 from compilelint.static.tracer.ducks import class_by_use
 from compilelint.static.tracer.frame import Env
 from compilelint.static.values import (
@@ -87,7 +88,7 @@ def _missing(
     tracer: Tracer,
 ) -> Value:
     """A parameter no argument was bound to: its default, or whatever an open argument list may have carried."""
-    default = tracer.evaluate(defaults[name], tracer.module_frame(module)) if name in defaults else UNKNOWN
+    default = tracer.default(defaults[name], module) if name in defaults else UNKNOWN
     carried = [value for value in (rest, extra) if value is not None]
     if not carried:
         return default
@@ -166,7 +167,7 @@ def tensor_parameters(scope: Scope) -> frozenset[str]:
     """Parameters that the body uses as only a tensor can be used (`x.view(…)`, `x.dtype`, `a @ x`)."""
     names = {p.arg for p in (*scope.args.posonlyargs, *scope.args.args, *scope.args.kwonlyargs)} - {"self", "cls"}
     found: set[str] = set()
-    for node in ast.walk(scope):
+    for node in nodes_in(scope):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in _TENSOR_USES:
             found.add(node.value.id)
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
@@ -208,7 +209,7 @@ _NUMBER_NAME = re.compile(
 def _fed_to_torch(scope: Scope) -> frozenset[str]:
     """Parameters that the body computes with: handed to torch or to a layer, in arithmetic, sliced, or compared."""
     found = set(tensor_parameters(scope))
-    for node in ast.walk(scope):
+    for node in nodes_in(scope):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             found.update(a.id for a in node.args if isinstance(a, ast.Name))
             if isinstance(node.func.value, ast.Name):
@@ -240,7 +241,7 @@ def _used_otherwise(scope: Scope, table: Table) -> frozenset[str]:
 
 
 def _other_uses(scope: Scope, table: Table) -> Iterator[str]:
-    for node in ast.walk(scope):
+    for node in nodes_in(scope):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             if table.fact(f"torch.Tensor.{node.attr}") is None:
                 yield node.value.id

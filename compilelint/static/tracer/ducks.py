@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from compilelint.static.definitions import ClassRef, assigned_names, class_members
 from compilelint.static.index import Import, ModuleIndex, Scope
+from compilelint.static.syntax import nodes_in
 from compilelint.static.values import UNKNOWN, Value
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def _named_like(ref: ClassRef, parameter: str) -> bool:
 @cache
 def _attributes_of(scope: Scope) -> dict[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
-    for node in ast.walk(scope):
+    for node in nodes_in(scope):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             found.setdefault(node.value.id, set()).add(node.attr)
     return {name: frozenset(attributes) for name, attributes in found.items()}

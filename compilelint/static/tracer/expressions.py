@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 
 from compilelint.static.definitions import function_ref
+from compilelint.static.syntax import nodes_in
 from compilelint.static.tracer import attributes, calls, operators, subscripts
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.tracer.narrowing import narrowed, path_of, test
@@ -19,6 +20,7 @@ from compilelint.static.values import (
     Scalar,
     Sequence,
     Tensor,
+    Union,
     Value,
     element_of,
     join_all,
@@ -197,12 +199,14 @@ def _comprehension(node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.Dic
 
 
 def _walrus(node: ast.AST, name: str) -> bool:
-    return any(isinstance(inner, ast.NamedExpr) and inner.target.id == name for inner in ast.walk(node))
+    return any(isinstance(inner, ast.NamedExpr) and inner.target.id == name for inner in nodes_in(node))
 
 
 def iterate(value: Value, frame: Frame) -> Value:
     """What `for item in value` binds."""
-    return join_all(attributes.iterate(option, frame) for option in options(value))
+    if not isinstance(value, Union):
+        return attributes.iterate(value, frame)
+    return join_all(attributes.iterate(option, frame) for option in value.options)
 
 
 def _formatted(node: ast.JoinedStr, frame: Frame) -> Value:
@@ -246,7 +250,9 @@ def _slice(node: ast.Slice, frame: Frame) -> Value:
 def _subscript(node: ast.Subscript, frame: Frame) -> Value:
     owner = evaluate(node.value, frame)
     index = evaluate(node.slice, frame)
-    return join_all(subscripts.read(option, index, node, frame) for option in options(owner))
+    if not isinstance(owner, Union):
+        return subscripts.read(owner, index, node, frame)
+    return join_all(subscripts.read(option, index, node, frame) for option in owner.options)
 
 
 _HANDLERS: dict[type[ast.AST], Callable[..., Value]] = {

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from compilelint.static.definitions import ClassRef, function_ref
 from compilelint.static.index import absolute_module, imported_modules
+from compilelint.static.syntax import nodes_in
 from compilelint.static.tracer import attributes, operators
 from compilelint.static.tracer.expressions import evaluate, iterate
 from compilelint.static.tracer.frame import Env, Frame, join_envs
@@ -73,8 +74,7 @@ def store(target: ast.expr, value: Value, frame: Frame) -> None:
     """Bind `value` to an assignment target."""
     if isinstance(target, ast.Name):
         frame.env[target.id] = value
-        for key in [k for k in frame.env if k.startswith(f"{target.id}.")]:
-            del frame.env[key]
+        _forget_below(target.id, frame.env)
     elif isinstance(target, (ast.Tuple, ast.List)):
         _unpack(target.elts, value, frame)
     elif isinstance(target, ast.Starred):
@@ -116,8 +116,15 @@ def _store_attribute(target: ast.Attribute, value: Value, frame: Frame) -> None:
     key = path_of(target)
     if key is not None:
         frame.env[key] = value
-        for inner in [k for k in frame.env if k.startswith(f"{key}.")]:
-            del frame.env[inner]
+        _forget_below(key, frame.env)
+
+
+def _forget_below(path: str, env: Env) -> None:
+    """Forget the attribute paths that start with `path`: it is another object now."""
+    prefix = path + "."
+    stale = [key for key in env if key.startswith(prefix)]
+    for key in stale:
+        del env[key]
 
 
 def _is_receiver(node: ast.expr, frame: Frame) -> bool:
@@ -237,7 +244,7 @@ def _after_loop(node: ast.For | ast.AsyncFor | ast.While, frame: Frame) -> bool:
 
 
 def _breaks(node: ast.stmt) -> bool:
-    return any(isinstance(inner, ast.Break) for inner in ast.walk(node))
+    return any(isinstance(inner, ast.Break) for inner in nodes_in(node))
 
 
 def _try(node: ast.Try, frame: Frame) -> bool:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, Outside, function_ref
+from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, Outside
 from compilelint.static.index import ModuleIndex, Scope
 from compilelint.static.program import Definition, Program, is_library
 from compilelint.static.tracer import attributes, binding, calls, construction, ducks, expressions, statements
@@ -68,6 +67,9 @@ class Tracer:
         self._ways: dict[tuple[FunctionRef, Mode, Closure | None], list[Way]] = {}
         self._globals: dict[tuple[str, str], Value] = {}
         self._aliases: dict[ast.expr, Value] = {}
+        self._annotations: dict[ast.expr, Value] = {}
+        self._defaults: dict[ast.expr, Value] = {}
+        self._module_refs: dict[str, FunctionRef] = {}
         self._decorated: dict[FunctionRef, Value] = {}
         self._elsewhere: dict[tuple[ClassRef, str], Value | None] = {}
         self.constructions = construction.Constructions()
@@ -103,7 +105,9 @@ class Tracer:
 
     def annotation(self, node: ast.expr, module: ModuleIndex) -> Value:
         """The kind an annotation names."""
-        return value_of_annotation(node, module, self)
+        if node not in self._annotations:
+            self._annotations[node] = value_of_annotation(node, module, self)
+        return self._annotations[node]
 
     def display(self, module: ModuleIndex) -> str:
         """A module's path as findings show it: relative to the working directory where it lies inside."""
@@ -188,9 +192,17 @@ class Tracer:
 
     def module_frame(self, module: ModuleIndex, mode: Mode = "construct") -> Frame:
         """A frame in which a module-level expression can be evaluated."""
-        scope = ast.Lambda(args=_NO_ARGUMENTS, body=ast.Constant(None), lineno=1, col_offset=0)
-        ref = replace(function_ref(module.name, "", scope), qualname="<module>")
+        ref = self._module_refs.get(module.name)
+        if ref is None:
+            scope = ast.Lambda(args=_NO_ARGUMENTS, body=ast.Constant(None), lineno=1, col_offset=0)
+            ref = self._module_refs[module.name] = FunctionRef(module.name, "<module>", 1, 0, scope)
         return Frame(self, ref, module, {}, mode)
+
+    def default(self, node: ast.expr, module: ModuleIndex) -> Value:
+        """What a default argument or a class-level assignment holds: evaluated once, as Python does."""
+        if node not in self._defaults:
+            self._defaults[node] = self.evaluate(node, self.module_frame(module))
+        return self._defaults[node]
 
     def alias_value(self, node: ast.expr, home: ModuleIndex) -> Value:
         """A module-level assignment read as an annotation (`OptTensor = Optional[Tensor]`)."""
@@ -404,7 +416,7 @@ class Tracer:
         module = self.program.module(member.owner.module)
         if module is None or member.value is None:
             return UNKNOWN
-        return self.evaluate(member.value, self.module_frame(module))
+        return self.default(member.value, module)
 
     def assigned_elsewhere(self, owner: Instance, name: str) -> Value | None:
         """An attribute that `__init__` does not set but some other method does; None if no method assigns it."""
