@@ -16,7 +16,7 @@ _INNER = {
     kind: tuple(field for field in kind._fields if field not in _NOT_NODES)
     for kind in vars(ast).values()
     if isinstance(kind, type) and issubclass(kind, ast.AST)
-} | {ast.Constant: (), ast.Global: (), ast.Nonlocal: ()}
+} | {ast.Constant: (), ast.MatchSingleton: (), ast.Global: (), ast.Nonlocal: ()}
 
 
 def children(node: ast.AST) -> list[ast.AST]:

@@ -25,7 +25,7 @@ def f(a, /, b: int = 1, *c, d, e=2, **g) -> None:
         raise error from None
     match a:
         case {"k": [1, *rest], **others} | Point(x=0, y=[_]) as whole if whole: pass
-        case 1 | "t" | None: del a[0], b.c
+        case 1 | "t" | None | True: del a[0], b.c
     print(f"{a!r:>{width}}", not -a @ b, a < b <= c, [i for i in j if k], (n := 1), *c, sep="")
 @decorated
 class C(B, metaclass=M):
