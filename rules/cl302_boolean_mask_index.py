@@ -32,7 +32,7 @@ from collections.abc import Iterator
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.tensors import data, indices
-from compilelint.static.values import Array, Const, Sequence, Tensor, Value, options
+from compilelint.static.values import Array, Const, Sequence, Tensor, Unknown, Value, options
 
 HAZARD = "graph-break"
 WATCH = Watch(nodes=(ast.Subscript, ast.AugAssign))
@@ -47,7 +47,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if owner is None:
         return
     for part in indices(subscript):
-        confidence = mask(view.kind(part))
+        confidence = mask(part, view)
         if confidence is None:
             continue
         update = "the update reads it first" if isinstance(subscript.ctx, ast.Store) else "its size depends on the data"
@@ -60,14 +60,29 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
 
 
-def mask(value: Value) -> Confidence | None:
-    """How sure it is that an index of this kind selects by truth, one answer per element."""
+def mask(part: ast.expr, view: View) -> Confidence | None:
+    """How sure it is that an index selects by truth, one answer per element."""
+    value = view.kind(part)
     found = [kind for kind in options(value) if isinstance(kind, (Tensor, Array))]
     if found and all(kind.element == "bool" and kind.rank != 0 for kind in found):
         return data(value)
     if isinstance(value, Sequence) and value.form == "list" and value.items:
         return "certain" if all(isinstance(item, Const) and item.type == "bool" for item in value.items) else None
-    return None
+    return "likely" if _called_a_mask(part) and all(map(_can_be_mask, options(value))) else None
+
+
+def _called_a_mask(node: ast.expr) -> bool:
+    """Whether an index is what people call a mask, or the inverse of anything: integers are not inverted to index."""
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.op, ast.Invert)
+    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return name.lower().rpartition("_")[2] in ("mask", "masks")
+
+
+def _can_be_mask(kind: Value) -> bool:
+    if isinstance(kind, (Tensor, Array)):
+        return kind.element in ("bool", None) and kind.rank != 0
+    return isinstance(kind, Unknown)
 
 
 BAD = (
@@ -107,6 +122,26 @@ def shift(edges: torch.Tensor, out: torch.Tensor):
     return edges, out
 """,
         run="(shift, [(torch.tensor([1, 2, 3]), torch.ones(3))])",
+        default="break",
+        fullgraph="clean",
+    ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Fuse(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(4)
+
+    def forward(self, hidden, visual_mask: torch.Tensor, padding_mask=None):
+        hidden = self.norm(hidden)
+        visual = hidden[visual_mask.to(hidden.device)] if padding_mask is None else hidden[padding_mask]  # ~
+        return visual + hidden[~visual_mask].sum(0)  # ~
+""",
+        run="(Fuse(), [(torch.ones(3, 4), torch.tensor([True, False, True]), torch.tensor([True, False, True]))])",
         default="break",
         fullgraph="clean",
     ),

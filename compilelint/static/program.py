@@ -392,7 +392,7 @@ KNOWN_PLAIN_BASES = frozenset(
 def _is_torch_module(name: str) -> bool:
     return (
         name.startswith(("torch.nn.", "torch.ao.nn."))
-        and name.rpartition(".")[2][:1].isupper()
+        and name.rpartition(".")[2].lstrip("_")[:1].isupper()
         and name
         not in (
             "torch.nn.Parameter",

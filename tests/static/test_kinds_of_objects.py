@@ -53,6 +53,62 @@ class Scale:
 ---
 probe(Scale()(x))  # a tensor of bool
 
+class Boxes:
+    def __init__(self, t):
+        self.t = t
+    def __getitem__(self, i):
+        return self.t[i]
+    def __add__(self, other):
+        return self.t + other
+    def __rsub__(self, other):
+        return other > self.t
+    def __lt__(self, other):
+        return self.t < other
+    def __neg__(self):
+        return "negative"
+    def __imul__(self, other):
+        return Boxes(self.t > other)
+---
+boxes = Boxes(x)
+probe((boxes[0], boxes + 1, x - boxes))  # a tuple of (a tensor of float, a tensor of float, a tensor of bool)
+
+class Boxes:
+    def __init__(self, t):
+        self.t = t
+    def __lt__(self, other):
+        return self.t < other
+    def __neg__(self):
+        return -self.t.argmax(0)
+    def __imul__(self, other):
+        self.t = self.t > other
+        return self
+---
+boxes = Boxes(x)
+less, more, negative = boxes < 3, 3 > boxes, -boxes
+boxes *= 2
+probe((less, more, negative))  # a tuple of (a tensor of bool, a tensor of bool, a tensor of int)
+
+class Bag:
+    def __contains__(self, item):
+        probe(item)  # a tensor of int
+        return True
+---
+index in Bag()
+
+class Bag:
+    def __bool__(self):
+        probe(self)  # a `Bag` (model:28)
+        return True
+---
+if not Bag():
+    pass
+
+class Bag:
+    def __setitem__(self, index, value):
+        probe((index, value))  # a tuple of (0, a tensor of int)
+---
+Bag()[0] = index
+
 class Scale:
     @property
     def size(self):

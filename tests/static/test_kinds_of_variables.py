@@ -129,7 +129,15 @@ probe({"a": x}.pop("a"))  # a tensor of float
 
 out = [None] * 3
 out[0] = mask
+probe(out[0])  # a tensor of bool
+
+out = [None] * 3
+out[count % 3] = mask
 probe(out[0])  # None or a tensor of bool
+
+out = [mask, x]
+out = out[: x.ndim]
+probe(out[-1])  # a tensor
 
 if maybe is not None:
     probe(maybe)  # a tensor (by annotation or use)

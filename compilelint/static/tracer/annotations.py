@@ -36,6 +36,8 @@ _TENSORS: dict[str, Element | None] = {
     "ByteTensor": "int",
     "Parameter": "float",
     "OptTensor": None,
+    "TensorType": None,
+    "TensorLike": None,
 }
 _SCALARS = {"bool": "bool", "int": "int", "float": "float", "str": "str", "complex": "number"}
 _SEQUENCES = {
@@ -70,7 +72,8 @@ def value_of_annotation(node: ast.expr, module: ModuleIndex, tracer: Tracer) -> 
 def _named(node: ast.Name | ast.Attribute, module: ModuleIndex, tracer: Tracer) -> Value:
     name = node.id if isinstance(node, ast.Name) else node.attr
     target = tracer.program.dotted(node, module)
-    if isinstance(target, ClassRef):
+    if isinstance(target, ClassRef) and not (name in _TENSORS and tracer.is_enum(target)):
+        # An enumeration of the frameworks a tensor may come from stands for the tensor.
         return tracer.instance_of(target)
     if isinstance(target, ast.expr):
         home = tracer.program.home(target, module, name) if isinstance(node, ast.Name) else module
@@ -107,6 +110,8 @@ def _parametrised(node: ast.Subscript, module: ModuleIndex, tracer: Tracer) -> V
     if head in ("Float", "Int", "Bool", "Shaped", "Num", "Integer", "Inexact"):
         element: dict[str, Element] = {"Float": "float", "Int": "int", "Bool": "bool", "Integer": "int"}
         return Tensor(element.get(head), None, sure=False)  # jaxtyping: Float[Tensor, "b n"]
+    if head in _TENSORS:
+        return Tensor(_TENSORS[head], None, sure=False)  # torchtyping: TensorType["batch", float]
     if head in _MAPPINGS:
         return Mapping((), value_of_annotation(arguments[-1], module, tracer))
     if head in ("tuple", "Tuple") and not (len(arguments) == 2 and _is_ellipsis(arguments[1])):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from compilelint.static.definitions import function_ref
 from compilelint.static.syntax import nodes_in
-from compilelint.static.tracer import attributes, calls, operators, subscripts
+from compilelint.static.tracer import attributes, calls, overloads, subscripts
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.tracer.narrowing import narrowed, path_of, test
 from compilelint.static.values import (
@@ -61,14 +61,14 @@ def _call(node: ast.Call, frame: Frame) -> Value:
 
 
 def _binary(node: ast.BinOp, frame: Frame) -> Value:
-    return operators.binary(evaluate(node.left, frame), node.op, evaluate(node.right, frame))
+    return overloads.binary(evaluate(node.left, frame), node.op, evaluate(node.right, frame), node, frame)
 
 
 def _unary(node: ast.UnaryOp, frame: Frame) -> Value:
     if isinstance(node.op, ast.Not):
         truth = test(node.operand, frame)
         return Scalar("bool") if truth is None else Const(not truth)
-    return operators.unary(node.op, evaluate(node.operand, frame))
+    return overloads.unary(node.op, evaluate(node.operand, frame), node, frame)
 
 
 def _boolean(node: ast.BoolOp, frame: Frame) -> Value:
@@ -122,7 +122,7 @@ def _compare(node: ast.Compare, frame: Frame) -> Value:
     result: Value = UNKNOWN
     for position, (op, right_node) in enumerate(zip(node.ops, node.comparators, strict=True)):
         right = evaluate(right_node, frame)
-        result = operators.compare(left, op, right)
+        result = overloads.compare(left, op, right, node, frame)
         if position < len(node.ops) - 1:
             frame.tests[node] = result  # `a < b < c` asks for the truth of `a < b`
         left = right

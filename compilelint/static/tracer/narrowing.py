@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from compilelint.static.index import Scope
+from compilelint.static.tracer import overloads
 from compilelint.static.tracer.frame import Env, Frame
 from compilelint.static.values import (
     NONE,
@@ -53,6 +54,7 @@ def test(node: ast.expr, frame: Frame) -> bool | None:
         return _test_parts(node, frame)
     value = frame.tracer.evaluate(node, frame)
     frame.tests[node] = value
+    overloads.ask_truth(value, node, frame)
     return truth_of(value)
 
 

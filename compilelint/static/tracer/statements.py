@@ -8,7 +8,7 @@ from collections.abc import Callable
 from compilelint.static.definitions import ClassRef, function_ref
 from compilelint.static.index import absolute_module, imported_modules
 from compilelint.static.syntax import nodes_in
-from compilelint.static.tracer import attributes, operators
+from compilelint.static.tracer import attributes, overloads
 from compilelint.static.tracer.expressions import evaluate, iterate
 from compilelint.static.tracer.frame import Env, Frame, join_envs
 from compilelint.static.tracer.narrowing import narrowed, path_of, test
@@ -65,7 +65,7 @@ def _annotated(node: ast.AnnAssign, frame: Frame) -> None:
 
 def _augmented(node: ast.AugAssign, frame: Frame) -> None:
     current = evaluate(node.target, frame)
-    value = operators.binary(current, node.op, evaluate(node.value, frame))
+    value = overloads.in_place(current, node.op, evaluate(node.value, frame), node, frame)
     frame.kinds[node.target] = current
     store(node.target, value, frame)
 
@@ -143,10 +143,22 @@ def _store_item(target: ast.Subscript, value: Value, frame: Frame) -> None:
             merged = value if owner.element == UNKNOWN else join(owner.element, value)
             store(target.value, Mapping(owner.entries, merged), frame)
     elif isinstance(owner, Sequence) and owner.form == "list":
-        inside = element_of(owner)
-        store(target.value, Sequence("list", None, value if inside == UNKNOWN else join(inside, value)), frame)
+        store(target.value, _with_item(owner, index, value), frame)
     elif isinstance(owner, ExternalInstance) and owner.name == "torch.nn.ModuleDict":
         store(target.value, ExternalInstance(owner.name, (*owner.items, value)[:32]), frame)
+    else:
+        overloads.store_item(owner, index, value, target, frame)
+
+
+def _with_item(owner: Sequence, index: Value, value: Value) -> Sequence:
+    """A list after `owner[index] = value`."""
+    place = index.value if isinstance(index, Const) else None
+    if owner.items is not None and isinstance(place, int) and -len(owner.items) <= place < len(owner.items):
+        items = list(owner.items)
+        items[place] = value
+        return Sequence(owner.form, tuple(items))
+    inside = element_of(owner)
+    return Sequence(owner.form, None, value if inside == UNKNOWN else join(inside, value))
 
 
 def _return(node: ast.Return, frame: Frame) -> bool:

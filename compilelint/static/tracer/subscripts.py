@@ -72,7 +72,8 @@ def _rank_after(rank: int | None, index: Value, node: ast.expr) -> int | None:
 def _from_sequence(owner: Sequence, index: Value, node: ast.Subscript) -> Value:
     if isinstance(node.slice, ast.Slice):
         form = "tuple" if owner.form == "size" else owner.form
-        return Sequence(form, _sliced(owner.items, node.slice), element_of(owner) if owner.items is None else UNKNOWN)
+        items = _sliced(owner.items, node.slice)
+        return Sequence(form, items, element_of(owner) if items is None else UNKNOWN)
     if owner.items is not None and isinstance(index, Const) and isinstance(index.value, int):
         try:
             return owner.items[index.value]
