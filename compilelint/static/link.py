@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -163,15 +164,18 @@ _HOST_WORDS = frozenset(
     (
         "pipeline pipelines processing processor processors tokenization tokenizer tokenizers extraction engine "
         "engines env envs environment environments worker workers executor entrypoints runtime launcher checkpoint "
-        "checkpointing quantizers integrations commands agents collectors monitor profiler elasticity samplers sampler"
+        "checkpointing quantizers integrations commands agents collectors monitor profiler elasticity samplers sampler "
+        "inference inferer inferers loader loaders handlers apps visualize attack attacks builder builders dataio "
+        "alignment metadata allocator"
     ).split()
 )
 """Parts of a module's name that mark code which drives models (benchmarks/agreement/READING.md)."""
-_HOST_CLASSES = (
-    "Pipeline", "Processor", "Tokenizer", "Extractor", "Engine", "Env", "Trainer", "Loader", "Dataset", "Collator",
-    "Quantizer", "Worker", "Runner", "Executor", "Sampler", "Manager", "Logger", "Writer", "Reader", "Client", "Server",
-)  # fmt: skip
-"""How classes are called whose methods drive models."""
+_HOST_CLASSES = re.compile(
+    "(?:Pipeline|Processor|Preprocess|Tokenizer|Extractor|Engine|Env|Trainer|Loader|Dataset|Collator|Quantizer|Worker|"
+    "Runner|Executor|Sampler|Manager|Logger|Writer|Reader|Client|Server|Inferer|Handler|Ensemble|Builder|Store|Monitor|"
+    "Plotter)(?![a-z])"
+)
+"""Words in the names of classes whose methods drive models."""
 _OUTSIDE_PREFIXES = (
     "init",
     "reset",
@@ -185,6 +189,12 @@ _OUTSIDE_PREFIXES = (
     "export",
     "test",
 )
+_HOST_VERBS = frozenset(
+    (
+        "train fit evaluate preprocess pre postprocess post prune replace read write download search attack inference"
+    ).split()
+)
+"""First words of functions that drive models, or work on what goes in or comes out."""
 
 
 def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
@@ -206,7 +216,9 @@ def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
         name = ref.qualname.rpartition(".")[2]
         if (name.startswith("_") and name != "__call__") or name.startswith(_OUTSIDE_PREFIXES):
             continue
-        if ref.owner is not None and ref.owner.qualname.endswith(_HOST_CLASSES) and not program.is_module(ref.owner):
+        if name.partition("_")[0] in _HOST_VERBS:
+            continue
+        if ref.owner is not None and _HOST_CLASSES.search(ref.owner.qualname) and not program.is_module(ref.owner):
             continue
         if ref.owner is not None and (ref.owner.qualname.startswith("_") or _is_autograd_function(program, ref.owner)):
             continue

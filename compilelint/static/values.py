@@ -339,9 +339,19 @@ def gives_tensors(value: Value) -> bool:
 def tensor_certainty(value: Value) -> Literal["certain", "likely"] | None:
     """How sure it is that `value` is a tensor: None if nothing says so.
 
-    `certain` if it can be nothing else and an operation, not an annotation, made it.
+    `certain` if it can be nothing else and an operation, not an annotation, made it. Where annotation or use speak for
+    a tensor and something else for a list, a text or an object, nothing is sure.
     """
     found = tensors_in(value)
-    if not found:
+    if not found or not (any(t.sure for t in found) or all(map(_may_stand_for_tensor, options(value)))):
         return None
     return "certain" if len(options(value)) == len(found) and all(t.sure for t in found) else "likely"
+
+
+def _may_stand_for_tensor(value: Value) -> bool:
+    """Whether code that takes a tensor takes this in its place: a number, an object of a tensor subclass."""
+    if isinstance(value, (Const, Scalar)):
+        return value.type not in ("str", "object")
+    if isinstance(value, Instance):
+        return value.has_outside_base and not value.is_module
+    return isinstance(value, (Tensor, Array, Unknown))

@@ -114,6 +114,16 @@ torch.cat([x, x])  # a tensor of float
 torch.stack([index, index])  # a tensor of int
 x.chunk(2)  # a tuple of a tensor of float
 x.unbind(0)  # a tuple of a tensor of float
+x.nonzero()  # a tensor of int
+x.nonzero(as_tuple=True)  # a tuple of a tensor of int
+torch.nonzero(x)  # a tensor of int
+torch.unique(index, return_counts=True)  # a tuple of (a tensor of int, a tensor of int)
+x.unique(True, True, True)  # a tuple of (a tensor of float, a tensor of int, a tensor of int)
+x.unique_consecutive()  # a tensor of float
+x.nanmedian(dim=0)  # a tuple of (a tensor of float, a tensor of int)
+x.nanmedian()  # a scalar tensor of float
+F.max_pool1d(x[None], 2)  # a tensor of float
+F.max_pool1d(x[None], 2, return_indices=True)  # a tuple of (a tensor of float, a tensor of int)
 x.topk(1)  # a tuple of (a tensor of float, a tensor of int)
 x.sort()  # a tuple of (a tensor of float, a tensor of int)
 torch.unique(index)  # a tensor of int

@@ -27,6 +27,25 @@ from compilelint.static.values import (
     options,
 )
 
+_HOST_CALLS = frozenset(
+    {
+        "builtins.open", "builtins.input", "torch.save", "torch.load", "torch.autograd.backward",
+        "torch.Tensor.backward", "torch.onnx.export", "torch.export.export", "torch.jit.trace", "torch.jit.save",
+        "torch.jit.load", "numpy.save", "numpy.savez", "numpy.load", "json.load", "json.dump", "PIL.Image.open",
+    }
+)  # fmt: skip
+_HOST_PACKAGES = (
+    "torch.utils.data.", "torch.optim.", "torch.hub.", "torch.multiprocessing.", "torch.fx.", "subprocess.",
+    "argparse.", "threading.", "multiprocessing.", "concurrent.futures.", "socket.", "urllib.", "requests.",
+    "shutil.", "tempfile.", "matplotlib.", "onnx.", "onnxruntime.", "tensorrt.", "huggingface_hub.", "datasets.",
+)  # fmt: skip
+_HOST_METHODS = frozenset({"from_pretrained", "save_pretrained", "load_state_dict", "zero_grad"})
+
+
+def is_host_call(callee: str) -> bool:
+    """Whether a function is called by code around a model and never in one: it trains, loads, stores or exports."""
+    return callee in _HOST_CALLS or callee.startswith(_HOST_PACKAGES) or callee.rpartition(".")[2] in _HOST_METHODS
+
 
 def callee_name(function: Value, node: ast.expr) -> str:
     """The dotted name of what is called; see `compilelint.rule.View.callee`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from compilelint.static.tracer import attributes, builtin_calls, containers, library
-from compilelint.static.tracer.callees import call_back, callee_name
+from compilelint.static.tracer.callees import call_back, callee_name, is_host_call
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import (
     UNKNOWN,
@@ -41,6 +41,9 @@ def call_node(node: ast.Call, frame: Frame) -> Value:
     args, keywords = _arguments(node, frame)
     frame.callees[node] = callee_name(function, node.func)
     frame.arguments[node] = (args, keywords)
+    # Deeper down it may be what a rare branch does: a table read once, a dump for debugging.
+    if frame.depth <= 1 and is_host_call(frame.callees[node]):
+        frame.mark_driver()
     if frame.callees[node] == "builtins.super":
         return _super(args, frame)
     return call(function, args, keywords, node, frame)

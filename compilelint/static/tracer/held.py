@@ -34,7 +34,7 @@ class HeldFrames:
         self._entered.setdefault(caller, []).append((way, site))
 
     def drives(self, way: Way) -> bool:
-        """Whether a frame kept here calls something compiled."""
+        """Whether a frame kept here drives models, see `Frame.mark_driver`."""
         frame = self._frames.get(way)
         return frame is not None and frame.drives
 

@@ -11,6 +11,7 @@ import sys
 
 from compilelint.static.tracer import higher_order
 from compilelint.static.tracer.callees import call_back
+from compilelint.static.tracer.forms import form_of_result
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.tracer.grammar import value_of_return
 from compilelint.static.tracer.operators import binary, compare, element
@@ -65,8 +66,8 @@ _SAME_RANK = frozenset(
 )
 _REDUCTIONS = frozenset(
     (
-        "sum mean prod std var any all max min amax amin argmax argmin norm median logsumexp count_nonzero nansum "
-        "nanmean"
+        "sum mean prod std var any all max min amax amin argmax argmin norm median nanmedian logsumexp count_nonzero "
+        "nansum nanmean"
     ).split()
 )
 _VECTORS = frozenset(
@@ -235,8 +236,7 @@ def array_method(receiver: Array, name: str, args: tuple[Value, ...], frame: Fra
 
 def _refine(result: Value, name: str, tail: str, args: tuple[Value, ...], keywords: Keywords, frame: Frame) -> Value:
     """Say more of a tensor result than the table can: element type, rank and place, from the arguments."""
-    if tail in ("max", "min", "median", "mode", "kthvalue", "cummax", "cummin", "sort", "topk"):
-        result = _with_dimension(result, tail, args, keywords)
+    result = form_of_result(result, tail, args, keywords)
     if not isinstance(result, Tensor):
         return result
     first = _first_tensor(args)
@@ -259,19 +259,6 @@ def _refine(result: Value, name: str, tail: str, args: tuple[Value, ...], keywor
     # A method of something that only looks like a tensor gives something that only looks like one.
     sure = like is None or like.sure or not name.startswith("torch.Tensor.")
     return Tensor(kind, _rank(name, tail, args, keywords, like), sure, _on_host(tail, args, keywords, like))
-
-
-def _with_dimension(result: Value, tail: str, args: tuple[Value, ...], keywords: Keywords) -> Value:
-    """`x.max()` is a tensor, `x.max(dim)` a pair, `torch.max(x, y)` a tensor."""
-    first = _first_tensor(args)
-    values = Tensor(first.element, None, first.sure) if isinstance(first, Tensor) else Tensor()
-    pair = Sequence("tuple", (values, Tensor("int")))
-    if tail in ("sort", "topk", "kthvalue", "mode", "cummax", "cummin"):
-        return pair
-    second = args[1] if len(args) > 1 else keywords.get("other", NONE)
-    if "dim" in keywords or (len(args) > 1 and not any(isinstance(o, Tensor) for o in options(second))):
-        return pair
-    return values
 
 
 def _dtype(value: Value) -> Element | None:

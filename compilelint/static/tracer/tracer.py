@@ -355,11 +355,11 @@ class Tracer:
         return (UNKNOWN, None) if bound is None else (self._run(*bound, None, None, why), bound[0])
 
     def drives(self, way: Way) -> bool:
-        """Whether a way that was assumed calls something compiled: then it is not compiled itself."""
+        """Whether a way that was assumed drives models, see `Frame.mark_driver`: then it is not compiled itself."""
         return self._held is not None and self._held.drives(way)
 
     def show(self, way: Way, why: str) -> None:
-        """Show the frames that an assumed way leads to; of those that call something compiled, what that enters."""
+        """Show the frames that an assumed way leads to; of those that drive models, what is compiled below them."""
         drives = self.drives(way)
         for frame in self._held.take(way, why) if self._held is not None else ():
             if frame.mode == "compiled" and frame.closure is None:
