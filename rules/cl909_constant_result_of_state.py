@@ -31,10 +31,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import lru_cache
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import functions_in, globals_set, own_names, own_nodes
+from compilelint.static.state import changing_reads
 from compilelint.static.values import Function, options
 
 HAZARD = "stale-result"
@@ -46,7 +45,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not isinstance(node, ast.Call):
         return
     for function in _assumed_constant(view, node):
-        changing = next(_changing(function, view.module), None)
+        changing = next(changing_reads(function, view.module), None)
         if changing is not None:
             yield Hit(
                 node,
@@ -66,30 +65,6 @@ def _assumed_constant(view: View, call: ast.Call) -> Iterator[ast.FunctionDef]:
 
 def _is_assumption(decorator: ast.expr) -> bool:
     return ast.unparse(decorator).rpartition(".")[2] == "assume_constant_result"
-
-
-def _changing(function: ast.FunctionDef, module: ast.Module) -> Iterator[str]:
-    """What a function reads that other functions of the file change, as written."""
-    local = own_names(function)
-    for node in own_nodes(function):
-        if isinstance(node, ast.Attribute) and node.attr in _attributes_set(module):
-            yield ast.unparse(node)
-        elif isinstance(node, (ast.Name, ast.Subscript)):
-            text = ast.unparse(node)
-            if text in globals_set(module) and text.partition("[")[0] not in local:
-                yield text
-
-
-@lru_cache(maxsize=256)
-def _attributes_set(module: ast.Module) -> frozenset[str]:
-    """The attributes that functions of the file set after construction."""
-    return frozenset(
-        node.attr
-        for function in functions_in(module)
-        if function.name not in ("__init__", "__new__", "__post_init__")
-        for node in own_nodes(function)
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
-    )
 
 
 BAD = (

@@ -233,3 +233,27 @@ def _is_entry_of(target: ast.expr, names: frozenset[str]) -> bool:
     if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
         target = target.value
     return isinstance(target, ast.Name) and target.id in names
+
+
+def changing_reads(function: ast.FunctionDef, module: ast.Module) -> Iterator[str]:
+    """What a function reads that other functions of the file change, as written."""
+    local = own_names(function)
+    for node in own_nodes(function):
+        if isinstance(node, ast.Attribute) and node.attr in _attributes_set(module):
+            yield ast.unparse(node)
+        elif isinstance(node, (ast.Name, ast.Subscript)):
+            text = ast.unparse(node)
+            if text in globals_set(module) and text.partition("[")[0] not in local:
+                yield text
+
+
+@lru_cache(maxsize=256)
+def _attributes_set(module: ast.Module) -> frozenset[str]:
+    """The attributes that functions of the file set after construction."""
+    return frozenset(
+        node.attr
+        for function in functions_in(module)
+        if function.name not in ("__init__", "__new__", "__post_init__")
+        for node in own_nodes(function)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    )
