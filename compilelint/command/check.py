@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -126,39 +127,46 @@ def _report(
         from compilelint.command.targets import run_specs
 
         runs += run_specs(specs, settings)
-    return joined(findings, failures, runs, options, settings, found, sources, with_fixes=with_fixes)
+    return joined(findings, failures, runs, Request(options, settings, found, sources), with_fixes=with_fixes)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked for: the options, the settings in force, the files found, and where their text comes from."""
+
+    options: argparse.Namespace
+    settings: Settings
+    found: Discovery
+    sources: Sources
 
 
 def joined(
     findings: tuple[Finding, ...],
     failures: tuple[Failure, ...],
     runs: tuple[TargetRun, ...],
-    options: argparse.Namespace,
-    settings: Settings,
-    found: Discovery,
-    sources: Sources,
+    request: Request,
     *,
     with_fixes: bool,
 ) -> Report:
-    """What was predicted and what was seen as one report, sifted as the options say."""
+    """What was predicted and what was seen as one report, sifted as the request says."""
     if runs:
         from compilelint.merge import merge
 
         findings = merge(findings, runs)
-    findings = _sifted(findings, options, settings, found, sources, bool(runs))
+    findings = _sifted(findings, request, bool(runs))
     if with_fixes:
         from compilelint.fix import fixed
 
-        findings = fixed(findings, sources)
+        findings = fixed(findings, request.sources)
     report = Report(
         findings=findings,
         failures=failures,
         targets=runs,
         cards=all_cards(),
-        torch=torch_version(settings, runs),
-        files=len(found.files),
+        torch=torch_version(request.settings, runs),
+        files=len(request.found.files),
     )
-    return relative_to(report, sources.cwd)
+    return relative_to(report, request.sources.cwd)
 
 
 def predicted(
@@ -189,16 +197,10 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _sifted(
-    findings: tuple[Finding, ...],
-    options: argparse.Namespace,
-    settings: Settings,
-    found: Discovery,
-    sources: Sources,
-    ran: bool,
-) -> tuple[Finding, ...]:
+def _sifted(findings: tuple[Finding, ...], request: Request, ran: bool) -> tuple[Finding, ...]:
     from compilelint.sift.suppress import suppressed
 
+    options, settings, found, sources = request.options, request.settings, request.found, request.sources
     shown = {file: _shown(file, sources.cwd) for file in found.files}
     pointed_at = {finding.path for finding in findings}.difference(shown.values())
     findings = suppressed(

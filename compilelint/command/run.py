@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from compilelint.command.check import (
+    Request,
     check_selection,
     exit_code,
     joined,
@@ -45,7 +46,8 @@ def run(options: argparse.Namespace) -> int:
     sources = Sources(cwd)
     findings, failures = predicted(found, options.context or (), settings, cwd)
     with_fixes = any(output.format in SHOWS_FIXES for output in wanted)
-    report = joined(findings, failures, (seen,), options, settings, found, sources, with_fixes=with_fixes)
+    request = Request(options, settings, found, sources)
+    report = joined(findings, failures, (seen,), request, with_fixes=with_fixes)
     tell_unread(report, found)
     if seen.detail:
         print(f"compilelint: {seen.name}: {seen.detail}", file=sys.stderr)

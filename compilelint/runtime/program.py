@@ -23,7 +23,7 @@ from compilelint.runtime.breaks import one_line
 from compilelint.runtime.processes import ProcessRun, together
 from compilelint.runtime.wire import fold, read_records
 
-NOTHING_COMPILED = "no process of the program compiled anything"
+NOTHING_COMPILED = "no process of it was seen to compile anything"
 
 _RECORDS = "COMPILELINT_RECORDS"
 _STARTUP = Path(__file__).resolve().parent / "startup"

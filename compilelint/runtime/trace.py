@@ -17,10 +17,10 @@ from compilelint.model import Channel, Evidence, Step, TargetRun
 from compilelint.runtime import breaks, guards
 from compilelint.runtime.breaks import BreakReport
 from compilelint.runtime.frames import plain_name, user_owned
+from compilelint.runtime.inside import Heard
 from compilelint.runtime.processes import ProcessRun, together
 from compilelint.runtime.relocation import Relocation
 from compilelint.runtime.trace_log import TraceLog, TraceRecord
-from compilelint.runtime.wire import Record, Recorder, fold
 
 _SINCE_2_6 = "structured_logging_overhead_s"
 """A field of the compilation metrics that came with torch 2.6. Only from 2.10 on do they name their torch."""
@@ -97,24 +97,13 @@ class _Compilation:
     recompiled: bool = False
 
 
-class _Collected(Recorder):
-    """Keeps the records instead of writing them to a file."""
-
-    def __init__(self) -> None:
-        super().__init__("", "")
-        self.records: list[Record] = []
-
-    def send(self, kind: str, **fields: Any) -> None:
-        self.records.append({"kind": kind, **fields})
-
-
 class TraceProcess:
     """Reads the records of one process, one after the other."""
 
     def __init__(self) -> None:
         self.rank: int | None = None
         self.quotes: dict[str, dict[int, str]] = {}
-        self._recorder = _Collected()
+        self._heard = Heard("")
         self._strings: dict[int, str] = {}
         self._beginnings: dict[object, Step] = {}
         self._resumed: set[object] = set()
@@ -147,7 +136,7 @@ class TraceProcess:
         """What the process showed; compilations that the log does not see end count as they stand."""
         for compile_id in list(self._open):
             self._close(compile_id, gave_up=False)
-        run = fold("", self._recorder.records)
+        run = self._heard.run()
         watched: tuple[Channel, ...] = ("graph-break", "frame-skip") if self._tells_breaks else ()
         watched += ("recompile", "recompile-limit") if self._tells_recompiles else ()
         return replace(
@@ -254,14 +243,14 @@ class TraceProcess:
         for report in reports:
             self._add_break(report)
         if not gave_up:
-            self._recorder.lines("traced", compilation.lines)
+            self._heard.lines("traced", compilation.lines)
 
     def _add_break(self, report: BreakReport) -> None:
         stack = tuple(step for step in report.stack if user_owned(step.path)) or report.stack
         if stack:
             channel: Channel = "frame-skip" if report.skipped else "graph-break"
             text = report.text
-            self._recorder.observe(channel, stack[-1], report.reason, gb=text.gb, hint=text.hint, stack=stack)
+            self._heard.observe(channel, stack[-1], report.reason, gb=text.gb, hint=text.hint, stack=stack)
 
     def _add_failure(self, compile_id: CompileId, metrics: dict[str, Any], failure: str) -> None:
         """A frame that was given up, and no artifact tells: with `fullgraph=True` that is an error."""
@@ -278,7 +267,7 @@ class TraceProcess:
         reason = text.reason if told else f"{kind}: {text.reason}"
         reason = f"{reason} Nothing of this function is compiled; with fullgraph=True this is an error."
         stack = self._from_beginning(compile_id[0]) if place is beginning else (place,)
-        self._recorder.observe("frame-skip", place, reason, gb=text.gb, hint=text.hint, stack=stack)
+        self._heard.observe("frame-skip", place, reason, gb=text.gb, hint=text.hint, stack=stack)
 
     # -- recompiles ---------------------------------------------------------------------------------------------
 
@@ -291,7 +280,7 @@ class TraceProcess:
         self._quote("\n".join(reasons))
         place = guards.place_of(failure, [beginning.path, *self.quotes])
         stack = tuple(step for step in failure.stack if user_owned(step.path)) or ((place,) if place else ())
-        self._last_recompile[compile_id[0]] = self._recorder.observe(
+        self._last_recompile[compile_id[0]] = self._heard.observe(
             "recompile",
             place or beginning,
             failure.reason,
@@ -304,7 +293,7 @@ class TraceProcess:
         beginning = self._beginnings.get(frame)
         if beginning is not None:
             reason = "Compiled again; this version of torch does not tell which guard failed."
-            self._recorder.observe("recompile", beginning, reason, stack=self._from_beginning(frame))
+            self._heard.observe("recompile", beginning, reason, stack=self._from_beginning(frame))
 
     def _add_limit(self, compile_id: CompileId, failure: str) -> None:
         beginning = self._beginnings.get(compile_id[0])
@@ -312,7 +301,7 @@ class TraceProcess:
             return
         text = breaks.parse_message(failure)
         last = self._last_recompile.get(compile_id[0])
-        self._recorder.observe(
+        self._heard.observe(
             "recompile-limit",
             Step(last.path, last.line, last.function) if last else beginning,
             guards.limit_reached(beginning.function),

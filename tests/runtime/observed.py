@@ -78,6 +78,8 @@ def refused() -> None:
 
 
 def crashing() -> None:
+    """Compiles after it has thrown away its environment, then crashes."""
+    os.environ.clear()
     compile_step()
     os.kill(os.getpid(), signal.SIGSEGV)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -98,6 +99,36 @@ def test_a_program_keeps_its_own_start_up_and_paths(tmp_path: Path, monkeypatch:
     assert seen.read_text() == alone
     assert alone.startswith("sitecustomize ")
     assert (run.status, run.detail, run.torch) == ("ok", NOTHING_COMPILED, "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+def test_an_interrupt_from_the_keyboard_reaches_the_program_once(tmp_path: Path) -> None:
+    import pty
+
+    program = tmp_path / "waiting.py"
+    program.write_text(
+        "import time\n"
+        "for seconds in (60, 1):\n"
+        "    try:\n"
+        "        print('waiting', seconds, flush=True)\n"
+        "        time.sleep(seconds)\n"
+        "    except KeyboardInterrupt:\n"
+        "        print('interrupted', flush=True)\n"
+    )
+    command = [sys.executable, "-m", "compilelint", "run", str(program), "--", sys.executable, str(program)]
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(ROOT)
+        os.execv(sys.executable, command)
+    told = b""
+    with contextlib.suppress(OSError):  # what reading a terminal that nobody has open any more raises
+        while data := os.read(terminal, 1000):
+            if b"waiting 60" in data:
+                os.write(terminal, b"\x03")
+            told += data
+    assert told.count(b"interrupted\r") == 1
+    assert b"waiting 1" in told
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
 
 
 def test_what_fullgraph_refuses_is_seen_and_the_failure_told() -> None:

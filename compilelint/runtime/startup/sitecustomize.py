@@ -15,7 +15,7 @@ from types import ModuleType
 
 _AWAITED = "torch._dynamo.convert_frame"
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 (pathlib is slow to import)
-_RECORDS = "COMPILELINT_RECORDS"
+_RECORDS = os.environ.get("COMPILELINT_RECORDS")  # now: the program may clear its environment
 
 
 class DynamoImport:
@@ -44,7 +44,7 @@ def _observe() -> None:
     """Attach the observers. If they cannot be had in this process, that costs the observation and not the program."""
     try:
         _find_compilelint()
-        importlib.import_module("compilelint.runtime.attach").attach(os.environ[_RECORDS])
+        importlib.import_module("compilelint.runtime.attach").attach(_RECORDS)
     except Exception as error:
         _note(f"process {os.getpid()} could not be observed: {type(error).__name__}: {error}")
 
@@ -69,7 +69,7 @@ def _note(text: str) -> None:
     from contextlib import suppress
 
     record = json.dumps({"kind": "note", "text": text})
-    with suppress(OSError), open(f"{os.environ[_RECORDS]}/{os.getpid()}.jsonl", "a", encoding="utf-8") as stream:  # noqa: PTH123
+    with suppress(OSError), open(f"{_RECORDS}/{os.getpid()}.jsonl", "a", encoding="utf-8") as stream:  # noqa: PTH123
         stream.write(record + "\n")
 
 
@@ -86,6 +86,6 @@ def _run_the_one_before() -> None:
         sys.modules.setdefault(__name__, own)
 
 
-if _RECORDS in os.environ:
+if _RECORDS:
     sys.meta_path.insert(0, DynamoImport())
 _run_the_one_before()
