@@ -50,7 +50,7 @@ def build(job: Job) -> Target:
 
     Raises TargetError if there is no such factory or it returns something else; else whatever the factory raises.
     """
-    _seed(0)
+    seed(0)
     target = _from_class(job.factory) if job.factory.startswith(huggingface.PREFIX) else _load(job.factory)()
     if not isinstance(target, Target):
         raise TargetError("failed", f"{job.factory} returned a {type(target).__name__}; return a compilelint.Target")
@@ -66,7 +66,7 @@ def call_all(model: Callable[..., Any], target: Target) -> Iterator[tuple[int, E
     if target.decode is not None:
         calls.append(functools.partial(target.decode, model))
     for number, call in enumerate(calls, 1):
-        _seed(number - 1)
+        seed(number - 1)
         error = None
         try:
             call()
@@ -102,6 +102,14 @@ def compiling(**terms: Any) -> Iterator[Callable[..., Any]]:
         torch.compile = original
 
 
+def import_target(factory: str) -> None:
+    """Import what the factory is in. Raises what that raises, and TargetError and BuildError where it isn't there."""
+    if factory.startswith(huggingface.PREFIX):
+        huggingface.class_of(factory)
+    else:
+        _load(factory)
+
+
 def _from_class(name: str) -> Target:
     try:
         return huggingface.target(name)
@@ -129,7 +137,8 @@ def _load(factory: str) -> Callable[[], object]:
     return maker
 
 
-def _seed(call: int) -> None:
+def seed(call: int) -> None:
+    """Start the random numbers of torch, Python and numpy for a call; 0 for what comes before the first."""
     import torch
 
     torch.random.manual_seed(_SEED + call)

@@ -56,12 +56,23 @@ def _monitored(seen: dict[str, set[int]]) -> Iterator[None]:
 
 @contextmanager
 def _traced(seen: dict[str, set[int]]) -> Iterator[None]:
-    def on_call(frame: FrameType, event: str, argument: object) -> Any:
-        return on_line if user_owned(frame.f_code.co_filename) else None
+    codes: dict[int, tuple[CodeType, set[int], set[int]]] = {}
+    """By identity (hashing a code object reads all of it): the code, its lines yet to run, and those its file ran."""
 
-    def on_line(frame: FrameType, event: str, argument: object) -> Any:
-        if event == "line":
-            _note(seen, frame.f_code, frame.f_lineno)
+    def on_call(frame: FrameType, event: str, argument: object) -> Any:
+        code = frame.f_code
+        if id(code) not in codes:
+            codes[id(code)] = _watched(code, seen)
+        _, missing, lines = codes[id(code)]
+        if not missing:
+            return None
+
+        def on_line(frame: FrameType, event: str, argument: object) -> Any:
+            if event == "line":
+                missing.discard(frame.f_lineno)
+                lines.add(frame.f_lineno)
+            return on_line
+
         return on_line
 
     before = sys.gettrace()
@@ -72,3 +83,10 @@ def _traced(seen: dict[str, set[int]]) -> Iterator[None]:
     finally:
         sys.settrace(before)
         threading.settrace(before)  # None switches it off
+
+
+def _watched(code: CodeType, seen: dict[str, set[int]]) -> tuple[CodeType, set[int], set[int]]:
+    if not user_owned(code.co_filename):
+        return code, set(), set()
+    missing = {line for _, _, line in code.co_lines() if line}
+    return code, missing, seen.setdefault(absolute(code.co_filename), set())

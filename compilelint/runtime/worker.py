@@ -1,7 +1,8 @@
 """The child process for one target: `python -m compilelint.runtime.worker` (started by `launch`, not by hand).
 
 It imports torch once and then forks a process for each pass, so that every pass sees fresh modules (a decorated
-function is compiled anew, a registry is empty again) and a crash costs one pass. None of the user's code runs in it.
+function is compiled anew, a registry is empty again) and a crash costs one pass. None of the user's code runs in it:
+where the target's module can be imported once for all passes, a child does that and forks the passes.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ import os
 import signal
 import sys
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from compilelint.runtime.exercise import Job
 from compilelint.runtime.passes import GPU_PASSES, PASSES, run_pass
-from compilelint.runtime.wire import Recorder, read_records
+from compilelint.runtime.preload import may_preload, preload
+from compilelint.runtime.wire import Record, Recorder, read_records
 
 
 def main() -> int:
@@ -33,9 +37,9 @@ def main() -> int:
         recorder.send("failed", status="missing", detail=detail)
         return 0
     job = Job(arguments.name, arguments.factory, arguments.device, arguments.records)
-    if all(_run(name, job, recorder) for name in PASSES) and _on_a_gpu(recorder):
-        for name in GPU_PASSES:
-            _run(name, job, recorder)
+    work = _Work(job, recorder, line=os.dup(0))
+    if not (may_preload() and work.run_preloaded()):
+        work.run_passes()
     return 0
 
 
@@ -46,51 +50,90 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _run(name: str, job: Job, recorder: Recorder) -> bool:
-    """Run one pass in a process of its own; False if nothing more can be learned from this target."""
-    # Elsewhere forking a process that has loaded Apple's or Microsoft's libraries isn't safe.
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    child: BaseProcess = context.Process(target=_isolated, args=(name, job))  # type: ignore[attr-defined]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Python 3.12 warns of forking beside the threads of a numpy that only waits
-        child.start()
-    if child.sentinel not in wait([child.sentinel, sys.stdin.fileno()]):
-        os.killpg(0, signal.SIGKILL)  # standard input ended: whoever started this process is gone
-    child.join()
-    return _ended_well(name, child.exitcode or 0, recorder)
+@dataclass(frozen=True)
+class _Work:
+    """The passes to run. `line` is the descriptor on which the launcher's end is heard; a forked child keeps it."""
+
+    job: Job
+    recorder: Recorder
+    line: int
+
+    def run_passes(self) -> None:
+        """Run each pass in a process of its own, until nothing more can be learned from this target."""
+        if all(map(self._run, PASSES)) and self._on_a_gpu():
+            for name in GPU_PASSES:
+                self._run(name)
+
+    def run_preloaded(self) -> bool:
+        """Run the passes from a process that has imported the target's module; False if it started none."""
+        exit_code = self._child(self._preloaded)
+        kinds = [record["kind"] for record in self._records()]
+        if "begin" not in kinds:
+            return False
+        if exit_code != 0 and "failed" not in kinds:
+            self.recorder.send("failed", status="crashed", detail=_ending(exit_code))
+        return True
+
+    def _preloaded(self) -> None:
+        _empty_input()
+        here = Recorder(self.job.records, self.job.name)
+        if preload(self.job, here):
+            replace(self, recorder=here).run_passes()
+
+    def _run(self, name: str) -> bool:
+        return self._ended_well(name, self._child(self._isolated, name))
+
+    def _child(self, work: Callable[..., None], *arguments: object) -> int:
+        """Do the work in a process of its own; its exit code, negative if a signal ended it."""
+        # Elsewhere forking a process that has loaded Apple's or Microsoft's libraries isn't safe.
+        context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+        child: BaseProcess = context.Process(target=work, args=arguments)  # type: ignore[attr-defined]
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # Python 3.12 warns of forking beside the threads of a numpy that only waits
+            child.start()
+        if child.sentinel not in wait([child.sentinel, self.line]):
+            os.killpg(0, signal.SIGKILL)  # the line went dead: whoever started this process is gone
+        child.join()
+        return child.exitcode or 0
+
+    def _isolated(self, name: str) -> None:
+        _empty_input()
+        run_pass(name, self.job)
+
+    def _on_a_gpu(self) -> bool:
+        """Whether the eager pass ran on one. Asking torch would not do: CUDA, once asked, doesn't survive a fork."""
+        return any(record["kind"] == "hello" and record["device"] == "cuda" for record in self._records())
+
+    def _ended_well(self, name: str, exit_code: int) -> bool:
+        kinds = [(record["kind"], record.get("name")) for record in self._records()]
+        if ("failed", None) in kinds:
+            return False
+        if ("end", name) in kinds:
+            return True
+        if name in GPU_PASSES:
+            self.recorder.send("note", text=f"{name} pass: {_ending(exit_code)}")
+            return True
+        self.recorder.send("failed", status="crashed", detail=f"{name} pass: {_ending(exit_code)}")
+        return False
+
+    def _records(self) -> list[Record]:
+        return read_records(Path(self.recorder.path))[0]
 
 
-def _on_a_gpu(recorder: Recorder) -> bool:
-    """Whether the eager pass ran on one. This process doesn't ask torch: CUDA, once asked, doesn't survive a fork."""
-    records, _ = read_records(Path(recorder.path))
-    return any(record["kind"] == "hello" and record["device"] == "cuda" for record in records)
-
-
-def _isolated(name: str, job: Job) -> None:
+def _empty_input() -> None:
     """Give the watched program an empty standard input: ours is the line on which the launcher's end is heard."""
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
-    run_pass(name, job)
+    os.close(null)
 
 
-def _ended_well(name: str, exit_code: int, recorder: Recorder) -> bool:
-    records, _ = read_records(Path(recorder.path))
-    kinds = [(record["kind"], record.get("name")) for record in records]
-    if ("failed", None) in kinds:
-        return False
-    if ("end", name) in kinds:
-        return True
-    if exit_code < 0:
-        reason = f"killed by {_signal_name(-exit_code)}"
-        if -exit_code == signal.SIGKILL:
-            reason += ", as the system does when memory runs out"
-    else:
-        reason = f"the program ended its own process with exit code {exit_code}"
-    if name in GPU_PASSES:
-        recorder.send("note", text=f"{name} pass: {reason}")
-        return True
-    recorder.send("failed", status="crashed", detail=f"{name} pass: {reason}")
-    return False
+def _ending(exit_code: int) -> str:
+    if exit_code >= 0:
+        return f"the program ended its own process with exit code {exit_code}"
+    killed = f"killed by {_signal_name(-exit_code)}"
+    return f"{killed}, as the system does when memory runs out" if -exit_code == signal.SIGKILL else killed
 
 
 def _signal_name(number: int) -> str:

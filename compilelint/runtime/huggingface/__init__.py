@@ -35,7 +35,7 @@ def target(name: str) -> Target:
     class_name, _, way = name.removeprefix(PREFIX).partition(".")
     if way not in _WAYS:
         raise BuildError(f"{name}: after the class comes .train or .generate, or nothing")
-    model_class = _class(class_name)
+    model_class = class_of(name)
     refusals: list[Exception] = []
     for small_config in small_configs(model_class.config_class, decoder=class_name.endswith(_DECODERS)):
         try:
@@ -55,7 +55,9 @@ def target(name: str) -> Target:
     )
 
 
-def _class(name: str) -> Any:
+def class_of(name: str) -> Any:
+    """The class that `hf:CLASS` names, with or without .train or .generate behind it. Raises BuildError."""
+    name = name.removeprefix(PREFIX).partition(".")[0]
     try:
         import transformers
     except ImportError as error:
