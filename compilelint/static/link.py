@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from compilelint.static.definitions import ClassRef, FunctionRef, class_members, function_ref
+from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, class_members, function_ref
 from compilelint.static.index import FunctionNode, Import, ModuleIndex
 from compilelint.static.program import Program
 from compilelint.static.syntax import nodes_in
@@ -37,17 +37,39 @@ Source: Lightning documentation, "Speed up models by compiling them".
 
 def module_roots(program: Program, module: ModuleIndex) -> Iterator[Root]:
     """`forward`, and Lightning's steps, of every torch.nn.Module class of a file, own or inherited from the project."""
+    regional = _repeated_blocks(module)
     for ref in classes(module):
         if not program.is_module(ref):
             continue
         forward = program.method(ref, "forward")
         if isinstance(forward, FunctionRef) and (forward.owner == ref or class_members(ref).keys() - {"__init__"}):
-            why = f"`{ref.qualname}` is a torch.nn.Module: its forward is what torch.compile compiles"
-            yield Root(forward, ref, why)
+            yield Root(forward, ref, _why_forward(ref, regional))
         for name in COMPILED_STEPS:
             step = class_members(ref).get(name)
             if isinstance(step, FunctionRef):
                 yield Root(step, ref, f"`{ref.qualname}.{name}` is a step that Lightning compiles with the module")
+
+
+def _why_forward(ref: ClassRef, regional: frozenset[str]) -> str:
+    if any("support_torch_compile" in ast.unparse(decorator) for decorator in ref.node.decorator_list):
+        return f"`{ref.qualname}` is decorated with support_torch_compile: vLLM compiles its forward"
+    if ref.qualname in regional:
+        return f"`{ref.qualname}` is one of the repeated blocks that regional compilation compiles one by one"
+    return f"`{ref.qualname}` is a torch.nn.Module: its forward is what torch.compile compiles"
+
+
+def _repeated_blocks(module: ModuleIndex) -> frozenset[str]:
+    """The classes that `_repeated_blocks = ["Block"]` of a diffusers model names for `compile_repeated_blocks`.
+
+    Source: diffusers documentation, "Regional compilation".
+    """
+    found: set[str] = set()
+    for ref in classes(module):
+        member = class_members(ref).get("_repeated_blocks")
+        if isinstance(member, ClassAttribute) and member.value is not None:
+            names = (node.value for node in ast.walk(member.value) if isinstance(node, ast.Constant))
+            found |= {name for name in names if isinstance(name, str)}
+    return frozenset(found)
 
 
 def classes(module: ModuleIndex) -> Iterator[ClassRef]:
@@ -96,6 +118,11 @@ def _compiled_by(node: ast.AST) -> bool:
 
 
 _MODEL_WORDS = ("model", "net", "decoder", "unet", "transformer", "denoise", "denoiser", "lm", "policy", "step")
+_CALL_WORDS = frozenset("fn func forward infer call apply predict".split())
+_MODEL_VERBS = frozenset(
+    "get load save build make create set update init wrap prepare register is has move compile export train".split()
+)
+"""First words of functions that do something to a model other than calling it."""
 _TRAINING_WORDS = frozenset({"backward", "zero_grad"})
 
 
@@ -137,13 +164,18 @@ def _names_model(call: ast.Call, ref: FunctionRef) -> bool:
     if isinstance(func, ast.Attribute):
         if func.attr in ("forward", "__call__"):
             return True
-        return _is_model_word(func.attr) and isinstance(func.value, (ast.Name, ast.Attribute)) and func.attr != "step"
+        if func.attr == "step":  # `optimizer.step()`, `scheduler.step(…)`, `env.step(…)` are others'
+            return isinstance(func.value, ast.Name) and func.value.id == "self"
+        return _is_model_word(func.attr) and isinstance(func.value, (ast.Name, ast.Attribute))
     return False
 
 
 def _is_model_word(name: str) -> bool:
+    """`model`, `draft_model`, `model_fn`, `decode_step`; not `load_model`, nor `model_parameters`."""
     parts = name.lower().strip("_").split("_")
-    return any(part in _MODEL_WORDS for part in parts)
+    if parts[0] in _MODEL_VERBS:
+        return False
+    return parts[-1] in _MODEL_WORDS or (parts[0] in _MODEL_WORDS and parts[-1] in _CALL_WORDS)
 
 
 def _feeds_back(call: ast.Call, assigned: set[str]) -> bool:

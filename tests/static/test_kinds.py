@@ -32,6 +32,7 @@ self.config.width  # 4
 self.config.gate  # True
 self.linear  # a `torch.nn.Linear`
 self.linear.weight  # a tensor
+self.lstm.bias  # a Python bool
 self.linear.in_features  # a Python int
 self.steps  # a tensor of int
 hasattr(self, "scale")  # True

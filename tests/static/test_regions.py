@@ -35,6 +35,11 @@ ROOTS = {
     "not a plain class's forward": ("class M:\n    def forward(self, x): probe(x)", set()),
     "a decorated function": ("@torch.compile\ndef f(x): probe(x)", {"f"}),
     "with options": ("@torch.compile(mode='reduce-overhead', dynamic=True)\ndef f(x): probe(x)", {"f"}),
+    "not what another compiler compiles": (
+        "@numba.njit\ndef f(x): probe(x)\n@cute.jit\ndef g(x): probe(x)\n"
+        "class M(nn.Module):\n    def forward(self, x): return f(x) + g(x)",
+        set(),
+    ),
     "by functools.partial": ("@functools.partial(torch.compile, dynamic=True)\ndef f(x): probe(x)", {"f"}),
     "below another decorator": ("@torch.no_grad()\n@torch.compile\ndef f(x): probe(x)", {"f"}),
     "a decorated method": ("class C:\n    @torch.compile\n    def f(self, x): probe(x)", {"C.f"}),
@@ -227,6 +232,13 @@ LOOPS = {
     "trains": ("for _ in range(9):\n        x = model(x)\n        x.sum().backward()\n        probe(x)", False),
     "calls no model": ("for _ in range(9):\n        x = rotate(x)\n        probe(x)", False),
     "steps an optimizer": ("for _ in range(9):\n        loss = optimizer.step(loss)\n        probe(loss)", False),
+    "the own step": ("for _ in range(9):\n        x = self.step(x)\n        probe(x)", True),
+    "steps a scheduler": ("for _ in range(9):\n        x = scheduler.step(x)\n        probe(x)", False),
+    "a draft model": ("for _ in range(9):\n        x = self.draft_model(x)\n        probe(x)", True),
+    "a compiled step": ("for _ in range(9):\n        x = decode_step(x)\n        probe(x)", True),
+    "a model's function": ("for _ in range(9):\n        x = model_fn(x)\n        probe(x)", True),
+    "loads models": ("for _ in range(9):\n        x = load_model(x)\n        probe(x)", False),
+    "reads parameters": ("for _ in range(9):\n        x = self.model_parameters(x)\n        probe(x)", False),
     "outside the loop": ("for _ in range(9):\n        x = model(x)\n    probe(x)", False),
     "what is iterated": ("for _ in range(probe(x)):\n        x = model(x)", False),
 }
@@ -254,6 +266,23 @@ def test_a_loop_inside_forward_is_compiled_with_it() -> None:
     )
     assert seen.functions("compiled") == {"M.forward"}
     assert not seen.functions("decode-loop")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "is a torch.nn.Module"),
+        ("@support_torch_compile\n", "vLLM compiles its forward"),
+        ("@support_torch_compile(dynamic_arg_dims={'x': 0})\n", "vLLM compiles its forward"),
+        (
+            "class Net(nn.Module):\n    _repeated_blocks = ['M']\n    def forward(self, x): pass\n",
+            "regional compilation",
+        ),
+    ],
+)
+def test_the_path_tells_why_a_forward_is_compiled(text: str, why: str) -> None:
+    (finding,) = reached(f"{text}class M(nn.Module):\n    def forward(self, x): probe(x)").findings
+    assert why in finding.region[0].note
 
 
 def test_the_call_path_is_shown_outermost_first() -> None:

@@ -226,6 +226,8 @@ def _of_super(owner: Super, name: str, frame: Frame) -> Value:
 def _of_external_instance(owner: ExternalInstance, name: str) -> Value:
     if owner.name == AUTOGRAD_CONTEXT and name == "saved_tensors":
         return Sequence("tuple", None, Tensor())
+    if owner.name in ("torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN") and name == "bias":
+        return Scalar("bool")
     if owner.name.startswith("torch.nn."):
         if name in ("weight", "bias", "running_mean", "running_var", "in_proj_weight", "in_proj_bias"):
             return Tensor(None, None)
@@ -244,8 +246,17 @@ def _of_external_instance(owner: ExternalInstance, name: str) -> Value:
     return Method(owner, name)
 
 
-OPAQUE = frozenset({"custom_op", "triton_op", "allow_in_graph", "nonstrict_trace", "assume_constant_result"})
-"""Decorators whose functions Dynamo puts into the graph, or calls once, without tracing the body (measured on 2.13)."""
+OPAQUE = frozenset(
+    (
+        "custom_op triton_op allow_in_graph nonstrict_trace assume_constant_result "
+        "jit njit pjit vectorize guvectorize kernel prim_func stencil"
+    ).split()
+)
+"""Decorators whose functions Dynamo does not trace into.
+
+The first of them put the function into the graph, or call it once (measured on 2.13); the others compile it by other
+means: Numba, Triton, CuTe, TileLang, Warp, JAX.
+"""
 
 
 def is_opaque(ref: FunctionRef) -> bool:
