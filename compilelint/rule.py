@@ -108,6 +108,13 @@ class View(Protocol):
         """Whether this function is the region's outermost one, whose parameters are the region's inputs."""
 
     @property
+    def same_self(self) -> bool:
+        """Whether `self` is the object whose method the region starts with, or one reached from it by attributes.
+
+        Such an object is the same one at the next call; one that was handed in or made in the region may be another.
+        """
+
+    @property
     def assumed(self) -> bool:
         """Whether nothing in the project says that this code is compiled.
 

@@ -101,7 +101,7 @@ advance = torch.compile(Sampler().step)
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """The first read of what `node` counts on, and every comparison with it."""
-    if not isinstance(node, ast.AugAssign) or not isinstance(node.op, (ast.Add, ast.Sub)) or not view.entry:
+    if not isinstance(node, ast.AugAssign) or not isinstance(node.op, (ast.Add, ast.Sub)) or not view.same_self:
         return
     place = node.target
     if not (isinstance(place, ast.Attribute) and ast.unparse(place.value) == "self"):
@@ -137,8 +137,9 @@ def _is_number(node: ast.expr) -> bool:
 
 
 def _starts_over(place: ast.Attribute, step: ast.AugAssign, view: View) -> bool:
-    """Whether the method also stores the number some other way."""
-    return any(statement is not step for statement, _ in written(place, view.function))
+    """Whether every call also stores the number some other way, and not only on some path."""
+    body = getattr(view.function, "body", [])
+    return any(statement is not step and statement in body for statement, _ in written(place, view.function))
 
 
 def _properties(place: ast.Attribute, view: View) -> Iterator[ast.Attribute]:

@@ -105,7 +105,7 @@ def is_global(name: str, view: View) -> bool:
 
 
 def is_same_object_next_call(node: ast.expr, view: View) -> bool:
-    """Whether what `node` names hangs off a module, a global, or the object whose method the region starts with.
+    """Whether what `node` names hangs off a module, a global, or an object that lasts (see `View.same_self`).
 
     An attribute of any other parameter may belong to a fresh object each time, so the answer is no.
     """
@@ -116,7 +116,7 @@ def is_same_object_next_call(node: ast.expr, view: View) -> bool:
         return is_global(root.id, view)
     if not outlives_call(node, view):
         return False
-    return is_module(view.kind(root)) or (view.entry and root.id == "self")
+    return is_module(view.kind(root)) or (view.same_self and root.id == "self")
 
 
 def of_module_or_global(node: ast.expr, view: View) -> bool:

@@ -11,6 +11,7 @@ from compilelint.rule import RegionKind
 from compilelint.static.link import PUBLIC_FUNCTION
 from compilelint.static.places import span_of
 from compilelint.static.shapes import probe_of
+from compilelint.static.state import root_of
 from compilelint.static.syntax import children
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import UNKNOWN, Function, Instance, Method, Value, options
@@ -76,6 +77,18 @@ class FrameView:
         return self.frame.caller is None or self.frame.caller.mode != self.frame.mode
 
     @property
+    def same_self(self) -> bool:
+        """See View."""
+        frame = self.frame
+        while frame.caller is not None and frame.caller.mode == frame.mode:
+            called = frame.site.func if isinstance(frame.site, ast.Call) else None
+            root = root_of(called.value) if isinstance(called, ast.Attribute) else called
+            if not (isinstance(root, ast.Name) and root.id == "self"):
+                return False
+            frame = frame.caller
+        return True
+
+    @property
     def options(self) -> Mapping[str, object]:
         """See View."""
         return self.frame.tracer.compile_options.get(self._outermost().ref, {})
@@ -88,7 +101,7 @@ class FrameView:
     def signature(self) -> object:
         """What two frames have in common when no rule can tell them apart."""
         kinds = tuple(_coarse(self.frame.kinds.get(node)) for node in self.nodes.expressions)
-        return (self.region, self.entry, self.assumed, tuple(self.options.items()), kinds)
+        return (self.region, self.entry, self.same_self, self.assumed, tuple(self.options.items()), kinds)
 
     def _outermost(self) -> Frame:
         """The frame with which the compiled region starts."""
