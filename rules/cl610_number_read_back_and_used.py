@@ -1,8 +1,9 @@
 """A number read back from a tensor and used on the spot compiles what follows again when it changes.
 
 ## What it does
-Reports a comparison or an arithmetic operation whose operand is read back from a tensor there and then:
-`scores.max().item() > 0.5`, `hits.sum().item() / n`, `int(lengths.max()) + 1`.
+Reports a comparison or an arithmetic operation whose operand is read back from a tensor there and then,
+`scores.max().item() > 0.5`, `hits.sum().item() / n`, `int(lengths.max()) + 1`, and a branch on a variable that holds
+such a number: `busiest = counts.max().item()`, later `if busiest > self.capacity`.
 
 ## Why it costs
 The read-back splits the graph and has a finding of its own. The part behind it starts with the number as an input, and
@@ -31,7 +32,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.tensors import on_error_path, read_back, written_constant
+from compilelint.static.questions import assigned_once
+from compilelint.static.tensors import on_error_path, read_back, site_of, written_constant
 from compilelint.static.values import Scalar, options
 
 HAZARD = "recompile"
@@ -83,6 +85,29 @@ class Scored(nn.Module):
         default="break",
         fullgraph="clean",
     ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Router(nn.Module):
+    def __init__(self, capacity=4):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+        self.capacity = capacity
+
+    def forward(self, x):
+        load = (self.proj(x) > 0).sum(0)
+        busiest = load.max().item()  # ~ CL201
+        if busiest > self.capacity:  # ~
+            x = x * 0.5
+        return x + load
+""",
+        run="(Router(), [(torch.ones(n, 4),) for n in (2, 3, 9)])",
+        default="break",
+        fullgraph="break",
+    ),
 )
 
 GOOD = (
@@ -114,11 +139,12 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit for each outermost operation with a number that is read back inside it."""
     if not isinstance(node, (ast.Compare, ast.BinOp)) or _within_operation(node, view) or _left_uncompiled(node, view):
         return
-    read = next((part for part in _operands(node) if _reads_back(part, view)), None)
+    branched_on = isinstance(node, ast.Compare) and site_of(node, view)[0] is not None
+    read = next((part for part in _operands(node) if _reads_back(part, view, branched_on)), None)
     if read is not None and not on_error_path(node, view):
         yield Hit(
             node,
-            f"`{view.text(node)}` computes with a number that was just read back: Dynamo guards on its value behind the"
+            f"`{view.text(node)}` computes with a number that was read back: Dynamo guards on its value behind the"
             " break, so what follows compiles again when it changes",
             "compute with the tensor, `torch.where` instead of a comparison, and read the result back outside",
             "likely",
@@ -139,11 +165,13 @@ def _operands(node: ast.expr) -> Iterator[ast.expr]:
         yield node
 
 
-def _reads_back(node: ast.expr, view: View) -> bool:
-    """Whether `node` is a call that makes a Python number of a tensor."""
+def _reads_back(node: ast.expr, view: View, branched_on: bool) -> bool:
+    """Whether `node` is a call that makes a Python number of a tensor, or a variable for one that is `branched_on`."""
+    value = view.kind(node)
+    if isinstance(node, ast.Name) and branched_on:
+        node = assigned_once(view.function, node.id) or node
     if not isinstance(node, ast.Call):
         return False
-    value = view.kind(node)
     if not all(isinstance(option, Scalar) and option.origin == "tensor" for option in options(value)):
         return False
     if view.callee(node) in CASTS:
