@@ -19,8 +19,8 @@ from compilelint.command.check import (
     update_baseline,
 )
 from compilelint.command.options import settings_for
-from compilelint.command.output import emit, outputs
-from compilelint.config import ConfigError
+from compilelint.command.output import Output, emit, outputs
+from compilelint.config import ConfigError, Settings
 from compilelint.report import SHOWS_FIXES
 from compilelint.runtime.program import run_program
 from compilelint.source import Sources
@@ -37,7 +37,8 @@ def run(options: argparse.Namespace) -> int:
     paths = options.paths or ["."]
     settings = settings_for(options, [Path(os.path.normpath(cwd / path)) for path in paths], cwd)
     check_selection(settings)
-    _check_arguments(options.program, paths)
+    _check_arguments(options.program, paths, wanted)
+    _check_comparisons(options, settings, cwd)
     try:
         seen = run_program(options.program, timeout=options.timeout)
     except OSError as error:
@@ -57,11 +58,26 @@ def run(options: argparse.Namespace) -> int:
     return exit_code(report, settings) if seen.status == "ok" else 2
 
 
-def _check_arguments(program: Sequence[str], paths: Sequence[str]) -> None:
-    """Raise ConfigError for a program or a path that is not there."""
+def _check_arguments(program: Sequence[str], paths: Sequence[str], wanted: Sequence[Output]) -> None:
+    """Raise ConfigError for a program, a path or a report's folder that is not there."""
     if shutil.which(program[0]) is None:
         hint = f"; did you mean 'python {program[0]}'?" if Path(program[0]).is_file() else ""
         raise ConfigError(f"run: there is no program '{program[0]}' to run{hint}")
     for path in paths:
         if not Path(path).exists():
             raise ConfigError(f"{path}: no such file or folder")
+    for output in wanted:
+        if output.file is not None and not output.file.parent.is_dir():
+            raise ConfigError(f"{output.file}: there is no folder {output.file.parent} to write it to")
+
+
+def _check_comparisons(options: argparse.Namespace, settings: Settings, cwd: Path) -> None:
+    """Raise ConfigError for a baseline or a revision to compare with that cannot be had."""
+    if settings.baseline and not options.update_baseline:
+        from compilelint.sift.baseline import read_baseline
+
+        read_baseline(settings.baseline)
+    if options.diff_base:
+        from compilelint.sift.changed import changed_lines
+
+        changed_lines(options.diff_base, cwd)

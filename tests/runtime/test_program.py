@@ -196,6 +196,9 @@ def test_a_failing_program_gives_two_after_its_report(tmp_path: Path, capfd: pyt
         (["gone.py", "--", sys.executable, "-c", "raise SystemExit(9)"], "gone.py: no such file or folder"),
         (["--fix", "--", "true"], "unknown option --fix"),
         (["--select", "CL2O1", "--", "true"], "no rule has the code 'CL2O1'"),
+        (["-o", "no/where.txt", "--", "true"], "there is no folder no to write it to"),
+        (["--baseline", "gone.json", "--", "true"], "no such baseline"),
+        (["--diff-base", "no-such-revision", "--", "true"], "--diff-base: "),
     ],
 )
 def test_wrong_arguments_are_told_in_one_line_before_anything_runs(
