@@ -51,8 +51,12 @@ def read_trace(folder: Path, files: Sequence[Path]) -> TargetRun:
         log = TraceLog(path)
         by_process: dict[int, TraceProcess] = {}
         for record in log.records():
-            records += 1
-            by_process.setdefault(record.process, TraceProcess()).take(record)
+            try:
+                by_process.setdefault(record.process, TraceProcess()).take(record)
+            except (AttributeError, KeyError, TypeError, ValueError):  # not what torch puts under this name
+                damaged += 1
+            else:
+                records += 1
         processes += by_process.values()
         damaged += log.damaged
     if not records:
@@ -215,7 +219,7 @@ class TraceProcess:
         compilation = self._compilation(compile_id)
         if metrics.get("recompile_reason") and not compilation.recompiled:
             self._add_recompile(compile_id, [str(metrics["recompile_reason"])])
-        elif compile_id[1] and not self._tells_recompiles:
+        elif compile_id[1] and metrics.get("co_name") and not self._tells_recompiles:
             self._add_unexplained_recompile(compile_id[0])
         if _LIMIT.search(failure):
             self._add_limit(compile_id, failure)

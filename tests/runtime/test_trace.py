@@ -124,6 +124,18 @@ def test_a_log_cut_short_or_damaged_is_read_as_far_as_it_is_whole(tmp_path: Path
     assert {item[:3] for item in seen(damaged)} == {item[:3] for item in whole}
 
 
+@pytest.mark.parametrize(
+    "metadata",
+    ['{"str": 5}', '{"dynamo_start": []}', '{"dynamo_start": {"stack": [{}]}}', '{"artifact": 1}', '{"rank"}'],
+)
+def test_a_record_that_torch_would_not_write_is_damage(tmp_path: Path, metadata: str) -> None:
+    strange = f"V1130 12:00:00.000000 4242 torch/a.py:1] {metadata}\n"
+    (tmp_path / "a.log").write_text(strange + NEWEST.read_text(encoding="utf-8"))
+    run = read_trace(tmp_path, [MODEL])
+    assert run.detail == "1 damaged records were passed over"
+    assert seen(run) == seen(read_trace(NEWEST, [MODEL]))
+
+
 def test_gzipped_logs_are_read_to_where_they_are_cut(tmp_path: Path) -> None:
     (tmp_path / "rank").mkdir()
     (tmp_path / "rank" / "dedicated_log_torch_trace_x.log.gz").write_bytes(gzip.compress(NEWEST.read_bytes()))
