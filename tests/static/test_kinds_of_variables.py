@@ -60,6 +60,12 @@ probe(c)  # a tensor of bool
 first, *rest = x, mask, index
 probe(rest)  # a list of a tensor
 
+first, *rest, last = x, 1, 2, mask
+probe((first, rest, last))  # a tuple of (a tensor of float, a list of a Python int, a tensor of bool)
+
+first, *rest = [x, mask]
+probe(first)  # a tensor of float
+
 a = b = mask
 probe(b)  # a tensor of bool
 
@@ -80,7 +86,7 @@ match name:
 
 match [x, mask]:
     case [a, *others]:
-        probe(others)  # a list of a tensor
+        probe(others)  # a list of a tensor of bool
 
 x += 1
 probe(x)  # a tensor of float

@@ -9,9 +9,10 @@ from compilelint.static.definitions import ClassRef, function_ref
 from compilelint.static.index import absolute_module, imported_modules
 from compilelint.static.syntax import nodes_in
 from compilelint.static.tracer import attributes, overloads
+from compilelint.static.tracer.assignment import parts, store
 from compilelint.static.tracer.expressions import evaluate, iterate
 from compilelint.static.tracer.frame import Env, Frame, join_envs
-from compilelint.static.tracer.narrowing import narrowed, path_of, test
+from compilelint.static.tracer.narrowing import narrowed, test
 from compilelint.static.values import (
     NONE,
     UNKNOWN,
@@ -19,16 +20,12 @@ from compilelint.static.values import (
     Closure,
     Const,
     External,
-    ExternalInstance,
     Function,
     Instance,
-    Mapping,
     Sequence,
     Tensor,
     Value,
-    element_of,
     join,
-    options,
 )
 
 LOOP_PASSES = 2
@@ -68,97 +65,6 @@ def _augmented(node: ast.AugAssign, frame: Frame) -> None:
     value = overloads.in_place(current, node.op, evaluate(node.value, frame), node, frame)
     frame.kinds[node.target] = current
     store(node.target, value, frame)
-
-
-def store(target: ast.expr, value: Value, frame: Frame) -> None:
-    """Bind `value` to an assignment target."""
-    if isinstance(target, ast.Name):
-        frame.env[target.id] = value
-        _forget_below(target.id, frame.env)
-    elif isinstance(target, (ast.Tuple, ast.List)):
-        _unpack(target.elts, value, frame)
-    elif isinstance(target, ast.Starred):
-        store(target.value, Sequence("list", None, value), frame)
-    elif isinstance(target, ast.Attribute):
-        _store_attribute(target, value, frame)
-    elif isinstance(target, ast.Subscript):
-        _store_item(target, value, frame)
-
-
-def _unpack(targets: list[ast.expr], value: Value, frame: Frame) -> None:
-    for position, target in enumerate(targets):
-        parts = [_part(option, position, len(targets), frame) for option in options(value)]
-        starred = any(isinstance(t, ast.Starred) for t in targets)
-        store(target, iterate(value, frame) if starred else join(*parts) if len(parts) == 2 else _join(parts), frame)
-
-
-def _join(parts: list[Value]) -> Value:
-    result = parts[0]
-    for part in parts[1:]:
-        result = join(result, part)
-    return result
-
-
-def _part(value: Value, position: int, count: int, frame: Frame) -> Value:
-    if isinstance(value, Sequence) and value.items is not None and len(value.items) == count:
-        return value.items[position]
-    return iterate(value, frame)
-
-
-def _store_attribute(target: ast.Attribute, value: Value, frame: Frame) -> None:
-    owner = evaluate(target.value, frame)
-    for option in options(owner):
-        # Only what a class does to itself is kept with the object: an instance stands for many.
-        if isinstance(option, Instance) and _is_receiver(target.value, frame):
-            before = option.attributes.get(target.attr)
-            merged = value if before is None else join(before, value)
-            option.attributes[target.attr] = merged
-    key = path_of(target)
-    if key is not None:
-        frame.env[key] = value
-        _forget_below(key, frame.env)
-
-
-def _forget_below(path: str, env: Env) -> None:
-    """Forget the attribute paths that start with `path`: it is another object now."""
-    prefix = path + "."
-    stale = [key for key in env if key.startswith(prefix)]
-    for key in stale:
-        del env[key]
-
-
-def _is_receiver(node: ast.expr, frame: Frame) -> bool:
-    arguments = frame.ref.node.args.args
-    return isinstance(node, ast.Name) and bool(arguments) and node.id == arguments[0].arg
-
-
-def _store_item(target: ast.Subscript, value: Value, frame: Frame) -> None:
-    owner = evaluate(target.value, frame)
-    index = evaluate(target.slice, frame)
-    if isinstance(owner, Mapping):
-        if isinstance(index, Const) and len(owner.entries) < 64:
-            entries = {**dict(owner.entries), index.value: value}
-            store(target.value, Mapping(tuple(entries.items()), owner.element), frame)
-        else:
-            merged = value if owner.element == UNKNOWN else join(owner.element, value)
-            store(target.value, Mapping(owner.entries, merged), frame)
-    elif isinstance(owner, Sequence) and owner.form == "list":
-        store(target.value, _with_item(owner, index, value), frame)
-    elif isinstance(owner, ExternalInstance) and owner.name == "torch.nn.ModuleDict":
-        store(target.value, ExternalInstance(owner.name, (*owner.items, value)[:32]), frame)
-    else:
-        overloads.store_item(owner, index, value, target, frame)
-
-
-def _with_item(owner: Sequence, index: Value, value: Value) -> Sequence:
-    """A list after `owner[index] = value`."""
-    place = index.value if isinstance(index, Const) else None
-    if owner.items is not None and isinstance(place, int) and -len(owner.items) <= place < len(owner.items):
-        items = list(owner.items)
-        items[place] = value
-        return Sequence(owner.form, tuple(items))
-    inside = element_of(owner)
-    return Sequence(owner.form, None, value if inside == UNKNOWN else join(inside, value))
 
 
 def _return(node: ast.Return, frame: Frame) -> bool:
@@ -389,10 +295,9 @@ def _bind_pattern(pattern: ast.pattern, subject: Value, frame: Frame) -> None:
         if pattern.name:
             frame.env[pattern.name] = subject
     elif isinstance(pattern, ast.MatchSequence):
-        starred = any(isinstance(inner, ast.MatchStar) for inner in pattern.patterns)
-        for position, inner in enumerate(pattern.patterns):
-            part = iterate(subject, frame) if starred else _part(subject, position, len(pattern.patterns), frame)
-            _bind_pattern(inner, subject if isinstance(inner, ast.MatchStar) else part, frame)
+        star = next((i for i, inner in enumerate(pattern.patterns) if isinstance(inner, ast.MatchStar)), None)
+        for inner, part in zip(pattern.patterns, parts(subject, len(pattern.patterns), star, frame), strict=True):
+            _bind_pattern(inner, part, frame)
     elif isinstance(pattern, ast.MatchOr):
         for inner in pattern.patterns:
             _bind_pattern(inner, subject, frame)
@@ -401,7 +306,7 @@ def _bind_pattern(pattern: ast.pattern, subject: Value, frame: Frame) -> None:
         for inner in inners:
             _bind_pattern(inner, UNKNOWN, frame)
     elif isinstance(pattern, ast.MatchStar) and pattern.name:
-        frame.env[pattern.name] = Sequence("list", None, iterate(subject, frame))
+        frame.env[pattern.name] = Sequence("list", None, subject)
 
 
 _HANDLERS: dict[type[ast.stmt], Callable[..., bool | None]] = {

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, Outside
 from compilelint.static.index import ModuleIndex, Scope
 from compilelint.static.program import Definition, Program, is_library
-from compilelint.static.tracer import attributes, binding, calls, construction, ducks, expressions, statements
+from compilelint.static.tracer import (
+    assignment,
+    attributes,
+    binding,
+    calls,
+    construction,
+    ducks,
+    expressions,
+    statements,
+)
 from compilelint.static.tracer.annotations import value_of_annotation
 from compilelint.static.tracer.frame import Env, Frame, Mode, key_of
 from compilelint.static.tracer.held import HeldFrames, Way
@@ -90,12 +99,12 @@ class Tracer:
 
     def assign(self, target: ast.expr, value: Value, frame: Frame) -> None:
         """Bind `value` to an assignment target."""
-        statements.store(target, value, frame)
+        assignment.store(target, value, frame)
 
     def store(self, target: ast.expr, value: Value, frame: Frame) -> None:
         """Rebind the place an expression was read from, if it is one that can be assigned to."""
         if isinstance(target, (ast.Name, ast.Attribute, ast.Subscript)):
-            statements.store(target, value, frame)
+            assignment.store(target, value, frame)
 
     def call(
         self, function: Value, args: tuple[Value, ...], keywords: dict[str, Value], node: ast.AST | None, frame: Frame

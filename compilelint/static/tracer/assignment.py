@@ -1,0 +1,116 @@
+"""Where a value is kept: variables, attributes, items, and what unpacking gives each of them."""
+
+from __future__ import annotations
+
+import ast
+
+from compilelint.static.tracer import overloads
+from compilelint.static.tracer.expressions import evaluate, iterate
+from compilelint.static.tracer.frame import Env, Frame
+from compilelint.static.tracer.narrowing import path_of
+from compilelint.static.values import (
+    UNKNOWN,
+    Const,
+    ExternalInstance,
+    Instance,
+    Mapping,
+    Sequence,
+    Value,
+    element_of,
+    join,
+    join_all,
+    options,
+)
+
+
+def store(target: ast.expr, value: Value, frame: Frame) -> None:
+    """Bind `value` to an assignment target."""
+    if isinstance(target, ast.Name):
+        frame.env[target.id] = value
+        _forget_below(target.id, frame.env)
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        _unpack(target.elts, value, frame)
+    elif isinstance(target, ast.Starred):
+        store(target.value, Sequence("list", None, value), frame)
+    elif isinstance(target, ast.Attribute):
+        _store_attribute(target, value, frame)
+    elif isinstance(target, ast.Subscript):
+        _store_item(target, value, frame)
+
+
+def _unpack(targets: list[ast.expr], value: Value, frame: Frame) -> None:
+    star = next((i for i, target in enumerate(targets) if isinstance(target, ast.Starred)), None)
+    for target, part in zip(targets, parts(value, len(targets), star, frame), strict=True):
+        store(target, part, frame)
+
+
+def parts(value: Value, count: int, star: int | None, frame: Frame) -> list[Value]:
+    """What each of `count` targets takes of a value that is unpacked; the one at `star`, what its list holds."""
+    shares = [_shares(option, count, star, frame) for option in options(value)]
+    return [join_all(share[position] for share in shares) for position in range(count)]
+
+
+def _shares(value: Value, count: int, star: int | None, frame: Frame) -> list[Value]:
+    items = value.items if isinstance(value, Sequence) else None
+    if items is not None and star is None and len(items) == count:
+        return list(items)
+    if items is not None and star is not None and len(items) >= count - 1:
+        end = len(items) - (count - 1 - star)
+        return [*items[:star], join_all(items[star:end]), *items[end:]]
+    return [iterate(value, frame)] * count
+
+
+def _store_attribute(target: ast.Attribute, value: Value, frame: Frame) -> None:
+    owner = evaluate(target.value, frame)
+    for option in options(owner):
+        # Only what a class does to itself is kept with the object: an instance stands for many.
+        if isinstance(option, Instance) and _is_receiver(target.value, frame):
+            before = option.attributes.get(target.attr)
+            merged = value if before is None else join(before, value)
+            option.attributes[target.attr] = merged
+    key = path_of(target)
+    if key is not None:
+        frame.env[key] = value
+        _forget_below(key, frame.env)
+
+
+def _forget_below(path: str, env: Env) -> None:
+    """Forget the attribute paths that start with `path`: it is another object now."""
+    prefix = path + "."
+    stale = [key for key in env if key.startswith(prefix)]
+    for key in stale:
+        del env[key]
+
+
+def _is_receiver(node: ast.expr, frame: Frame) -> bool:
+    arguments = frame.ref.node.args.args
+    return isinstance(node, ast.Name) and bool(arguments) and node.id == arguments[0].arg
+
+
+def _store_item(target: ast.Subscript, value: Value, frame: Frame) -> None:
+    owner = evaluate(target.value, frame)
+    index = evaluate(target.slice, frame)
+    if isinstance(owner, Mapping):
+        if isinstance(index, Const) and len(owner.entries) < 64:
+            entries = {**dict(owner.entries), index.value: value}
+            store(target.value, Mapping(tuple(entries.items()), owner.element), frame)
+        else:
+            merged = value if owner.element == UNKNOWN else join(owner.element, value)
+            store(target.value, Mapping(owner.entries, merged), frame)
+    elif isinstance(owner, Sequence) and owner.form == "list":
+        store(target.value, _with_item(owner, index, value), frame)
+    elif isinstance(owner, ExternalInstance) and owner.name == "torch.nn.ModuleDict":
+        store(target.value, ExternalInstance(owner.name, (*owner.items, value)[:32]), frame)
+    else:
+        overloads.store_item(owner, index, value, target, frame)
+
+
+def _with_item(owner: Sequence, index: Value, value: Value) -> Sequence:
+    """A list after `owner[index] = value`."""
+    place = index.value if isinstance(index, Const) else None
+    if owner.items is not None and isinstance(place, int) and -len(owner.items) <= place < len(owner.items):
+        items = list(owner.items)
+        items[place] = value
+        return Sequence(owner.form, tuple(items))
+    inside = element_of(owner)
+    return Sequence(owner.form, None, value if inside == UNKNOWN else join(inside, value))
