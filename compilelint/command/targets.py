@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 
+from compilelint.command.progress import progress
 from compilelint.config import ConfigError, Settings, did_you_mean, factory_name
 from compilelint.model import TargetRun
 from compilelint.runtime.launch import TargetSpec, run_targets
@@ -38,19 +38,7 @@ def target_specs(asked: Sequence[str] | None, settings: Settings) -> tuple[Targe
 
 def run_specs(specs: Sequence[TargetSpec], settings: Settings) -> tuple[TargetRun, ...]:
     """Run the targets one after another; a terminal is told on one line which is at work, and at what."""
-    live = sys.stderr.isatty()
-
-    def tell(name: str, stage: str) -> None:
-        print(f"\r\x1b[Kcompilelint: {name}: {stage} ...", end="", file=sys.stderr, flush=True)
-
-    try:
+    with progress([spec.name for spec in specs]) as tell:
         return run_targets(
-            specs,
-            device=settings.device,
-            timeout=settings.timeout,
-            root=settings.root,
-            on_progress=tell if live else None,
+            specs, device=settings.device, timeout=settings.timeout, root=settings.root, on_progress=tell
         )
-    finally:
-        if live:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
