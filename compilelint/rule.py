@@ -125,6 +125,10 @@ class View(Protocol):
     def options(self) -> Mapping[str, object]:
         """The constant keywords of the `torch.compile` that makes this region: `{"mode": "reduce-overhead"}`."""
 
+    @property
+    def torch(self) -> tuple[int, int]:
+        """The minor version of torch that findings speak about, `(2, 13)`: for what a later one does differently."""
+
     def kind(self, node: ast.expr) -> Value:
         """What the value of `node` is; `UNKNOWN` when nothing tells."""
 

@@ -56,7 +56,8 @@ def ordered_tensors(node: ast.Call, view: View) -> Confidence | None:
         return tensors_within(view.kind(node.func.value))
     if callee == "builtins.sorted" and "key" not in keywords and node.args:
         return tensors_within(view.kind(node.args[0]))
-    if callee in ("builtins.max", "builtins.min") and keywords & {"key", "default"} and len(node.args) == 1:
+    not_traced = {"key"} if view.torch >= (2, 14) else {"key", "default"}
+    if callee in ("builtins.max", "builtins.min") and keywords & not_traced and len(node.args) == 1:
         return tensors_within(view.kind(node.args[0]))
     return None
 

@@ -81,8 +81,10 @@ def refused(manager: ast.expr, view: View) -> Confidence | None:
     if not comes_from_outside(view, manager):
         return None
     kinds = options(view.kind(manager))
+    own = view.torch < (2, 14)  # from 2.14 on an object of the project that was made elsewhere is entered
     if any(
-        isinstance(kind, Instance) or (isinstance(kind, ExternalInstance) and kind.name in NOT_STORED) for kind in kinds
+        (own and isinstance(kind, Instance)) or (isinstance(kind, ExternalInstance) and kind.name in NOT_STORED)
+        for kind in kinds
     ):
         return "certain" if len(kinds) == 1 else "likely"
     made = makers_of(view.module, last_name(manager))

@@ -27,11 +27,12 @@ from compilelint.static.values import tensor_certainty
 
 HAZARD = "graph-break"
 WATCH = Watch(nodes=(ast.Call,), names=frozenset({"pow"}))
+TRACED_FROM = (2, 14)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per builtin power that involves a tensor."""
-    if not isinstance(node, ast.Call) or view.callee(node) != "builtins.pow":
+    if view.torch >= TRACED_FROM or not isinstance(node, ast.Call) or view.callee(node) != "builtins.pow":
         return
     found = {tensor_certainty(view.kind(argument)) for argument in node.args}
     if found <= {None}:

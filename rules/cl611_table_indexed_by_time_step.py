@@ -35,6 +35,7 @@ from compilelint.static.values import UNKNOWN, Scalar, Tensor, Value, options
 
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Subscript,))
+KEPT_IN_GRAPH_FROM = (2, 14)
 
 BAD = (
     Example(
@@ -87,7 +88,7 @@ RESHAPING = frozenset({"view", "reshape", "unsqueeze", "expand", "flatten"})
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per look-up in a table that is an attribute."""
-    if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load):
+    if view.torch >= KEPT_IN_GRAPH_FROM or not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load):
         return
     if not isinstance(node.value, ast.Attribute) or not _may_be_table(view.kind(node.value)):
         return

@@ -12,14 +12,16 @@ from compilelint.rule import Example
 from compilelint.static import lint
 
 MARK = "# ~"
+REFERENCE = "2.13"
+"""The version of torch that the examples' claims are about."""
 DOTTED_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
-def findings_in(example: Example, folder: Path) -> list[Finding]:
-    """What every rule says about the example's code, guesses left out."""
+def findings_in(example: Example, folder: Path, torch: str = REFERENCE) -> list[Finding]:
+    """What every rule says about the example's code under a version of torch, guesses left out."""
     file = folder / "example.py"
     file.write_text(example.code, encoding="utf-8")
-    result = lint([file], Settings(root=folder, entry_points=entry_points(example)))
+    result = lint([file], Settings(root=folder, entry_points=entry_points(example), target_torch=torch))
     assert not result.failures
     return [finding for finding in result.findings if finding.confidence != "possible"]
 

@@ -286,17 +286,14 @@ def _codes() -> Collection[str]:
 
 def torch_version(settings: Settings, runs: Sequence[TargetRun] = ()) -> str:
     """`target-torch`, else the version that ran, else that of the installed torch (which is not imported), else ""."""
-    from importlib.metadata import PackageNotFoundError, version
+    from compilelint.static import installed
 
     if settings.target_torch:
         return settings.target_torch
     for run in runs:
         if run.torch:
             return run.torch
-    try:
-        return version("torch")
-    except PackageNotFoundError:
-        return ""
+    return installed() or ""
 
 
 def _shown(file: Path, cwd: Path) -> str:

@@ -37,6 +37,7 @@ Returns
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import re
 from collections.abc import Mapping
@@ -97,10 +98,14 @@ class Fact:
 
 
 class Table:
-    """The facts of one torch version. Entries are decoded when they are asked for."""
+    """The facts of one torch version. Entries are decoded when they are asked for.
 
-    def __init__(self, version: str, facts: Mapping[str, list[Any]]) -> None:
+    `target` is the minor version that was asked for, which the facts may be older than: `(2, 14)`.
+    """
+
+    def __init__(self, version: str, facts: Mapping[str, list[Any]], target: tuple[int, int]) -> None:
         self.version = version
+        self.target = target
         self._facts = facts
         self._decoded: dict[str, Fact | None] = {}
 
@@ -139,15 +144,24 @@ def shipped() -> tuple[tuple[int, int], ...]:
     return tuple(sorted((int(name.group(1)), int(name.group(2))) for name in names if name))
 
 
+def installed() -> str | None:
+    """The version of the torch that is installed beside compilelint, which is not imported for it; None without one."""
+    try:
+        return importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
 @cache
 def load(torch_version: str | None) -> Table:
     """The table of the newest shipped version at or below `torch_version` (such as `"2.13.0+cpu"`).
 
-    None stands for the newest; a version older than all of them gets the oldest. Raises ValueError for text that does
-    not start with `major.minor`.
+    None stands for the installed torch and, where there is none, for the newest table; a version older than all of them
+    gets the oldest. Raises ValueError for text that does not start with `major.minor`.
     """
     versions = shipped()
-    chosen = versions[-1]
+    chosen = wanted = versions[-1]
+    torch_version = torch_version or installed()
     if torch_version is not None:
         parsed = re.match(r"(\d+)\.(\d+)", torch_version)
         if parsed is None:
@@ -158,4 +172,4 @@ def load(torch_version: str | None) -> Table:
     data = json.loads(text)
     if data["schema"] != SCHEMA:
         raise ValueError(f"torch-{chosen[0]}.{chosen[1]}.json has schema {data['schema']}, this version reads {SCHEMA}")
-    return Table(data["torch"], data["facts"])
+    return Table(data["torch"], data["facts"], wanted)

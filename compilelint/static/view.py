@@ -98,6 +98,11 @@ class FrameView:
         """See View."""
         return self._outermost().why == PUBLIC_FUNCTION
 
+    @property
+    def torch(self) -> tuple[int, int]:
+        """See View."""
+        return self.frame.tracer.table.target
+
     def signature(self) -> object:
         """What two frames have in common when no rule can tell them apart."""
         kinds = tuple(_coarse(self.frame.kinds.get(node)) for node in self.nodes.expressions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import subprocess
 import sys
 import time
@@ -157,10 +158,26 @@ def test_unknown_names_have_no_fact(table: Table) -> None:
     assert "torch.no_such_function" not in table
 
 
-@pytest.mark.parametrize("version", [None, "2.13", "2.13.1+cu130", "2.99.0.dev20270101", "99.0"])
-def test_the_newest_table_at_or_below_is_read(version: str | None) -> None:
-    newest = shipped()[-1]
-    assert load(version).version.startswith(f"{newest[0]}.{newest[1]}." if version in (None, "99.0") else "2.")
+@pytest.mark.parametrize("version", ["2.13", "2.13.1+cu130", "2.99.0.dev20270101", "99.0"])
+def test_the_newest_table_at_or_below_is_read(version: str) -> None:
+    asked = tuple(map(int, version.split(".")[:2]))
+    nearest = max(shipped_version for shipped_version in shipped() if shipped_version <= asked)
+    table = load(version)
+    assert table.version.startswith(f"{nearest[0]}.{nearest[1]}.")
+    assert table.target == asked
+
+
+def test_without_a_version_the_installed_torch_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: {"torch": "2.13.0+cpu"}[name])
+    assert load.__wrapped__(None).target == (2, 13)
+
+
+def test_without_any_torch_the_newest_table_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    assert load.__wrapped__(None).target == shipped()[-1]
 
 
 def test_a_torch_older_than_every_table_gets_the_oldest() -> None:
