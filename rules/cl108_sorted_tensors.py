@@ -17,6 +17,7 @@ arguments it doesn't do for tensors (GB0193). `fullgraph=True` raises.
 Plain `max(a, b)` and `min(list_of_tensors)` compile to `torch.maximum` and `torch.minimum`. Sorting by a key that is
 not a tensor compiles; a key function's result is not looked at, so `key=lambda t: t.sum()` is missed. Measured on
 torch 2.13.
+Torch 2.14 compiles `max` and `min` with a `default`.
 
 ## References
 torch/_dynamo/graph_break_registry.json: GB0059, GB0193, GB0207.

@@ -15,6 +15,7 @@ variable holds as an argument.
 
 ## Limits
 `threading.local` attributes and `Event.is_set` compile and stay silent. Measured on torch 2.13.
+Torch 2.14 compiles `ContextVar.get`.
 
 ## References
 torch.compile documentation: "Common Graph Breaks". GB0007, GB0142, GB0156.

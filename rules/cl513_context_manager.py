@@ -18,6 +18,7 @@ self.timer:`) or write it with `contextlib.contextmanager`, which compiles. Give
 These are entered and stay silent: `torch.no_grad()`, `torch.inference_mode()`, `torch.autocast(...)` also when
 stored, `torch.profiler`, `sdpa_kernel`, `nullcontext`, `suppress`, `ExitStack`, `warnings.catch_warnings()`, own
 managers made here. What a manager does when entered is judged where it stands. Measured on torch 2.13.
+Torch 2.14 enters objects of the project that were made elsewhere.
 
 ## References
 torch.compile documentation: "Common Graph Breaks". GB0066, GB0142, GB0262.

@@ -18,6 +18,7 @@ or look the row up in the sampling loop and hand it to the compiled code as a te
 ## Limits
 A time step is known by its name and by how it is used. An index with dimensions, whose rows are reshaped to broadcast
 over a batch, is gathered and costs nothing.
+Torch 2.14 keeps the look-up in the graph; the rule is silent from there on.
 
 ## References
 PyTorch documentation "Dealing with Recompilations".
