@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from compilelint.source import decode, split_lines
+from compilelint.lines import split_lines
+from compilelint.source import decode
 
 
 @dataclass(frozen=True, slots=True)

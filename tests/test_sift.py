@@ -14,6 +14,7 @@ from compilelint.model import Finding, Span
 from compilelint.sift.baseline import baseline_text, not_in_baseline, read_baseline
 from compilelint.sift.changed import changed_lines, on_changed_lines
 from compilelint.sift.select import check_codes, outside_per_file_ignores, selected, sure_enough
+from compilelint.source import Sources
 
 BOTH = (ITEM, PRINT)
 HERE = Path("/project")
@@ -123,7 +124,7 @@ def test_changed_lines(repository: Path) -> None:
 
     def at(line: int, end: int, path: str = "pkg/größe x.py") -> bool:
         finding = replace(ITEM, path=path, span=Span(line, 1, end, 2))
-        return bool(on_changed_lines([finding], changed, repository))
+        return bool(on_changed_lines([finding], changed, Sources(repository)))
 
     assert [at(1, 1), at(2, 2), at(1, 3), at(3, 4), at(6, 6)] == [False, True, True, False, True]
     assert at(40, 40, "new.py")

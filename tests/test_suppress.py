@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from samples import ITEM
 
+from compilelint.lines import split_lines
 from compilelint.model import Finding, Span
 from compilelint.sift.suppress import suppressed
-from compilelint.source import split_lines
 
 KNOWN = ("CL000", "CL001", "CL201", "CL202", "CL401")
 

@@ -16,7 +16,7 @@ from compilelint.command.output import emit, outputs, tell_failures
 from compilelint.config import ConfigError, Settings
 from compilelint.model import Failure, Finding, Report, RuleCard, TargetRun
 from compilelint.report import SHOWS_FIXES
-from compilelint.report.places import relative_to
+from compilelint.report.places import placed
 from compilelint.sift import BUILT_IN_CARDS, SUPPRESSION_CARD
 from compilelint.sift.select import SEEN, check_codes, outside_per_file_ignores, selected, sure_enough
 from compilelint.source import Sources, decode
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
         report, sources = fix(check, found.files, cwd, unsafe=options.unsafe_fixes)
     else:
         report = _report(options, settings, found, given, sources, with_fixes=with_fixes)
-    tell_unread(report, found)
+    tell_unread(report, found, sources)
     if options.update_baseline:
         return update_baseline(report, settings)
     if not _checked(report, found):
@@ -67,9 +67,9 @@ def run(options: argparse.Namespace) -> int:
     return exit_code(report, settings)
 
 
-def tell_unread(report: Report, found: Discovery) -> None:
+def tell_unread(report: Report, found: Discovery, sources: Sources) -> None:
     """One line on standard error for each input that could not be checked or holds nothing to check."""
-    tell_failures(report.failures)
+    tell_failures(report.failures, sources)
     for argument in found.empty:
         print(f"compilelint: no Python files found under {argument}", file=sys.stderr)
 
@@ -166,7 +166,7 @@ def joined(
         torch=torch_version(request.settings, runs),
         files=len(request.found.files),
     )
-    return relative_to(report, request.sources.cwd)
+    return placed(report, request.sources)
 
 
 def predicted(
@@ -222,7 +222,7 @@ def _sifted(findings: tuple[Finding, ...], request: Request, ran: bool) -> tuple
     if options.diff_base:
         from compilelint.sift.changed import changed_lines, on_changed_lines
 
-        findings = on_changed_lines(findings, changed_lines(options.diff_base, sources.cwd), sources.cwd)
+        findings = on_changed_lines(findings, changed_lines(options.diff_base, sources.cwd), sources)
     return findings
 
 

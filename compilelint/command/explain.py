@@ -9,24 +9,38 @@ from pathlib import Path
 from compilelint.command.options import settings_for
 from compilelint.command.output import write_stdout
 from compilelint.config import ConfigError, Settings
+from compilelint.source import Sources
 from compilelint.static.discover import discover
 
 
 def run(options: argparse.Namespace) -> int:
     """Print why a line is compiled and what would happen there."""
-    place = re.fullmatch(r"(?P<file>.+?):(?P<line>\d+)(?::\d+)?:?", options.place)
+    place = re.fullmatch(r"(?P<file>.+?):(?:cell (?P<cell>\d+):)?(?P<line>\d+)(?::\d+)?:?", options.place)
     if place is None:
         raise ConfigError(f"explain: expected FILE:LINE, found '{options.place}'")
     file = Path.cwd() / place["file"]
     if not file.is_file():
         raise ConfigError(f"{place['file']}: no such file")
     settings = settings_for(options, [file], Path.cwd())
-    line = int(place["line"])
+    line = _line(place["file"], int(place["line"]), place["cell"])
     around = _around(file, line, options.paths, settings)
     from compilelint.static import explain
 
     write_stdout(explain(file, line, settings, around).rstrip("\n") + "\n")
     return 0
+
+
+def _line(path: str, line: int, cell: str | None) -> int:
+    """The line that the static pass knows: in a notebook, that of the module its cells make. Raises ConfigError."""
+    notebook = Sources(Path.cwd()).notebook(path)
+    if notebook is None:
+        return line
+    if cell is None:
+        raise ConfigError(f"explain: a line of a notebook needs its cell: '{path}:cell 1:{line}'")
+    joined = notebook.line_of(int(cell), line)
+    if joined is None:
+        raise ConfigError(f"explain: {path} has no line {line} of Python in cell {cell}")
+    return joined
 
 
 def _around(file: Path, line: int, paths: list[str], settings: Settings) -> list[Path]:

@@ -77,11 +77,11 @@ def write_stdout(text: str) -> None:
     sys.stdout.flush()
 
 
-def tell_failures(failures: Iterable[Failure]) -> None:
+def tell_failures(failures: Iterable[Failure], sources: Sources) -> None:
     """One line on standard error per input that could not be checked."""
     for failure in failures:
-        line = "" if failure.line is None else f":{failure.line}"
-        print(f"compilelint: {failure.path}{line}: {' '.join(failure.message.split())}", file=sys.stderr)
+        place = failure.path if failure.line is None else sources.place(failure.path, failure.line)
+        print(f"compilelint: {place}: {' '.join(failure.message.split())}", file=sys.stderr)
 
 
 def wants_colour(choice: str) -> bool:

@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     with_fixes = any(output.format in SHOWS_FIXES for output in wanted)
     request = Request(options, settings, found, sources)
     report = joined(findings, failures, (seen,), request, with_fixes=with_fixes)
-    tell_unread(report, found)
+    tell_unread(report, found, sources)
     if seen.detail:
         print(f"compilelint: {seen.name}: {seen.detail}", file=sys.stderr)
     if options.update_baseline:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import ast
 import io
 import os
-import re
 import shutil
 import tempfile
 import tokenize
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from compilelint.lines import line_starts
 from compilelint.model import Edit, Finding, Fix, Span
+from compilelint.notebook import Cell, Notebook, is_notebook
 from compilelint.source import Sources
 
 
@@ -23,7 +24,7 @@ class LeftAloneError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What fixes make of one file. `fixed` counts the findings whose fix is in `after`."""
+    """What fixes make of one file (of a notebook: of its JSON). `fixed` counts the findings whose fix is in `after`."""
 
     path: str
     before: str
@@ -40,15 +41,38 @@ def changes(findings: Iterable[Finding], sources: Sources, *, unsafe: bool) -> t
             wanted.setdefault(finding.path, []).append(fix)
     made = []
     for path, fixes in sorted(wanted.items()):
-        before = sources.text(path)
-        after, fixed = fixed_text(before, fixes)
+        notebook = sources.notebook(path)
+        before = sources.text(path) if notebook is None else notebook.raw
+        after, fixed = fixed_text(before, fixes) if notebook is None else fixed_notebook(notebook, fixes)
         made.append(Change(path, before, after, fixed))
     return tuple(made)
 
 
+def fixed_notebook(notebook: Notebook, fixes: Sequence[Fix]) -> tuple[str, int]:
+    """As `fixed_text`, for the file of a notebook. No fix goes from one cell to the next."""
+    by_cell: dict[Cell, list[Fix]] = {}
+    for fix in fixes:
+        cell = notebook.cell_at(fix.edits[0].span.line)
+        assert cell is not None
+        by_cell.setdefault(cell, []).append(_moved_up(fix, cell.first - 1))
+    sources, count = {}, 0
+    for cell, inside in by_cell.items():
+        sources[cell.number], fixed = fixed_text(cell.source, inside)
+        count += fixed
+    return notebook.with_sources(sources), count
+
+
+def _moved_up(fix: Fix, lines: int) -> Fix:
+    edits = []
+    for edit in fix.edits:
+        span = replace(edit.span, line=edit.span.line - lines, end_line=edit.span.end_line - lines)
+        edits.append(replace(edit, span=span))
+    return replace(fix, edits=tuple(edits))
+
+
 def fixed_text(text: str, fixes: Sequence[Fix]) -> tuple[str, int]:
     """The text with the fixes made, and how many were: one that overlaps an earlier one in the text is not."""
-    starts = [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", text))]
+    starts = line_starts(text)
     done: list[tuple[int, int]] = []
     made: list[tuple[int, int, str]] = []
     count = 0
@@ -87,10 +111,10 @@ def write(change: Change, file: Path) -> None:
     file = file.resolve()  # a link stays one
     try:
         data = file.read_bytes()
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        encoding = "utf-8" if is_notebook(file) else tokenize.detect_encoding(io.BytesIO(data).readline)[0]
         if data.decode(encoding) != change.before:
             raise LeftAloneError("changed while it was being checked, left alone; run again")
-        ast.parse(change.after)
+        ast.parse(Notebook(change.after).code if is_notebook(file) else change.after)
         replacement = change.after.encode(encoding)
     except (UnicodeError, SyntaxError, ValueError) as error:
         raise LeftAloneError(f"cannot be fixed without damage, left alone: {error}") from None

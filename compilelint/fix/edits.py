@@ -14,8 +14,8 @@ from itertools import pairwise, takewhile
 import libcst as cst
 from libcst.helpers import parse_template_expression
 
+from compilelint.lines import split_lines
 from compilelint.model import Edit, Fix, Rewrite, Span
-from compilelint.source import split_lines
 
 GUARD = "not torch.compiler.is_compiling()"
 _BLOCK = "if 1:\n"

@@ -35,16 +35,24 @@ class Artifacts:
 
     def line_hash(self, path: str, line: int) -> str | None:
         """GitHub's fingerprint of a 1-based line, or None where there is no such line."""
+        line = self._sources.in_file(path, Span(line, 1, line, 1)).line
         hashes = self._hashes(path)
         return hashes[line - 1] if 0 < line <= len(hashes) else None
 
-    def utf16(self, path: str, span: Span) -> Span:
-        """The span with columns in UTF-16 units, and an end that is not before its start."""
-        first = _units(self._sources.line(path, span.line), span.column)
-        last = _units(self._sources.line(path, span.end_line), span.end_column)
+    def region(self, path: str, span: Span) -> Span:
+        """The span as it stands in the file, with columns in UTF-16 units, and an end that is not before its start."""
+        span = self._sources.in_file(path, span)
+        first = _units(self._line(path, span.line), span.column)
+        last = _units(self._line(path, span.end_line), span.end_column)
         if (span.end_line, last) < (span.line, first):
             return Span(span.line, first, span.line, first)
         return Span(span.line, first, span.end_line, last)
+
+    def _line(self, path: str, number: int) -> str:
+        """A 1-based line of the file."""
+        if self._sources.notebook(path) is None:
+            return self._sources.line(path, number)
+        return self._sources.raw(path).split("\n", number)[number - 1]
 
     def without_machine_paths(self, text: str) -> str:
         """Text of torch's with the folders of this machine cut off the paths in it."""

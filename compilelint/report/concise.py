@@ -1,4 +1,7 @@
-"""One line per finding, in the form that editors and grep know: `path:line:column: CODE message`."""
+"""One line per finding, in the form that editors and grep know: `path:line:column: CODE message`.
+
+In a notebook the place is `path:cell 3:line:column`, as ruff writes it.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,12 @@ from compilelint.model import Finding, Report
 from compilelint.report import Look
 from compilelint.report.rank import by_place
 from compilelint.report.tally import one_line, statistics_lines, summary_line
+from compilelint.source import Sources
 
 
 def concise(report: Report, look: Look) -> str:
     """The findings by place, the targets that died, and one line that sums up."""
-    lines = [_line(finding) for finding in by_place(report.findings)]
+    lines = [_line(finding, look.sources) for finding in by_place(report.findings)]
     lines += [
         f"target {one_line(run.name)}: {run.status}: {one_line(run.detail)}"
         for run in report.targets
@@ -22,7 +26,7 @@ def concise(report: Report, look: Look) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: Finding, sources: Sources) -> str:
     seen = "" if finding.verdict == "static" else f" [{finding.verdict}]"
-    place = f"{one_line(finding.path)}:{finding.span.line}:{finding.span.column}"
+    place = one_line(sources.place(finding.path, finding.span.line, finding.span.column))
     return f"{place}: {finding.rule} {one_line(finding.message)}{seen}"

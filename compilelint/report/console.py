@@ -17,6 +17,7 @@ from compilelint.report.excerpt import Excerpt
 from compilelint.report.rank import by_place, level
 from compilelint.report.tally import one_line, statistics_lines, summary_line
 from compilelint.report.target_table import target_table
+from compilelint.source import Sources
 
 LEVEL_STYLE = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
 BADGE = {
@@ -56,12 +57,12 @@ def full(report: Report, look: Look) -> str:
     excerpt = Excerpt(look.sources, console.width - GUTTER - 2, look.colour)
     own, foreign = _apart(by_place(report.findings))
     for finding in own:
-        _print_finding(console, finding, excerpt)
+        _print_finding(console, finding, excerpt, look.sources)
     if foreign:
         console.rule(Text("in code outside this folder"), style="dim", align="left")
         console.print()
     for finding in foreign:
-        _print_finding(console, finding, excerpt)
+        _print_finding(console, finding, excerpt, look.sources)
     if report.targets:
         console.print(target_table(report.targets))
         _print_detail(console, report)
@@ -81,11 +82,10 @@ def _apart(findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
     return [finding for finding in findings if not PurePath(finding.path).is_absolute()], foreign
 
 
-def _print_finding(console: Console, finding: Finding, excerpt: Excerpt) -> None:
+def _print_finding(console: Console, finding: Finding, excerpt: Excerpt, sources: Sources) -> None:
     style = LEVEL_STYLE[level(finding)]
     head = Text.assemble(
-        (finding.path, "bold"),
-        (f":{finding.span.line}:{finding.span.column}", "bold"),
+        (sources.place(finding.path, finding.span.line, finding.span.column), "bold"),
         " ",
         (finding.rule, style),
         " ",
@@ -96,7 +96,7 @@ def _print_finding(console: Console, finding: Finding, excerpt: Excerpt) -> None
         console.print(line, no_wrap=True, overflow="crop", crop=False, soft_wrap=True)
     _note(console, "hazard", Text.assemble(*_hazard(finding)))
     if finding.region:
-        _note(console, "region", *_path(finding.region))
+        _note(console, "region", *_path(finding.region, sources))
     for evidence in finding.evidence:
         _note(console, f"seen by {one_line(evidence.target)}", *_evidence(evidence, finding))
     if finding.instead:
@@ -119,12 +119,14 @@ def _hazard(finding: Finding) -> Iterable[str | tuple[str, str]]:
         yield f", {finding.confidence}", "dim"
 
 
-def _path(steps: Sequence[Step]) -> list[Text]:
+def _path(steps: Sequence[Step], sources: Sources) -> list[Text]:
     """One line per step, outermost first, each a little further in."""
     lines = []
     for depth, step in enumerate(steps):
         arrow = "" if depth == 0 else "  " * (depth - 1) + "└ "
-        place = Text.assemble((arrow, "dim"), one_line(step.function), (f"  {step.path}:{step.line}", "dim"))
+        place = Text.assemble(
+            (arrow, "dim"), one_line(step.function), (f"  {sources.place(step.path, step.line)}", "dim")
+        )
         if step.note:
             place.append("  ").append_text(_with_code(step.note))
         lines.append(place)

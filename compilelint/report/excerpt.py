@@ -29,8 +29,9 @@ class Excerpt:
         if not self._sources.line(path, span.line):
             return
         yield _gutter()
-        if before.strip():
-            yield _gutter(span.line - 1).append_text(self._show(*self._window(before, 0)))
+        cell, number = self._sources.cell_line(path, span.line)
+        if before.strip() and self._sources.cell_line(path, span.line - 1)[0] == cell:
+            yield _gutter(number - 1).append_text(self._show(*self._window(before, 0)))
         last = max(span.line, span.end_line)
         shown = range(span.line, last + 1)
         if len(shown) > MOST_LINES:
@@ -48,7 +49,7 @@ class Excerpt:
             code = self._show(text, cut)
             if cut + len(text) < len(line):
                 code.append("…", "dim")
-            yield _gutter(number).append_text(code)
+            yield _gutter(self._sources.cell_line(path, number)[1]).append_text(code)
             start, end = max(start - cut, 0), min(end - cut, len(text))
             lead = cell_len(_expanded(text[:start])) + (1 if cut else 0)
             marks = max(cell_len(_expanded(text[:end])) + (1 if cut else 0) - lead, 1)

@@ -10,7 +10,9 @@ from collections import Counter
 
 from compilelint.model import Finding, Report
 from compilelint.report import Look
+from compilelint.report.places import line_in_file
 from compilelint.report.rank import Level, level, ranked
+from compilelint.source import Sources
 
 COMMAND: dict[Level, str] = {"error": "error", "warning": "warning", "note": "notice"}
 SHOWN_PER_COMMAND = 10
@@ -19,7 +21,12 @@ SHOWN_PER_COMMAND = 10
 def workflow_commands(report: Report, look: Look) -> str:
     """One workflow command per finding, failure and dead target, worst first."""
     lines = [
-        _command("error", failure.message, "compilelint", {"file": failure.path, "line": failure.line})
+        _command(
+            "error",
+            failure.message,
+            "compilelint",
+            {"file": failure.path, "line": line_in_file(failure, look.sources)},
+        )
         for failure in report.failures
     ]
     lines += [
@@ -27,7 +34,7 @@ def workflow_commands(report: Report, look: Look) -> str:
         for run in report.targets
         if run.status != "ok"
     ]
-    lines += [_annotation(finding) for finding in ranked(report.findings)]
+    lines += [_annotation(finding, look.sources) for finding in ranked(report.findings)]
     counts = Counter(line.split(" ", 1)[0] for line in lines)
     hidden = sum(max(count - SHOWN_PER_COMMAND, 0) for count in counts.values())
     if hidden:
@@ -35,8 +42,8 @@ def workflow_commands(report: Report, look: Look) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _annotation(finding: Finding) -> str:
-    span = finding.span
+def _annotation(finding: Finding, sources: Sources) -> str:
+    span = sources.in_file(finding.path, finding.span)
     place: dict[str, str | int | None] = {"file": finding.path, "line": span.line, "endLine": span.end_line}
     if span.line == span.end_line:  # the Checks API takes columns only where a finding is on one line
         place |= {"col": span.column, "endColumn": span.end_column}

@@ -8,7 +8,9 @@ from typing import Any
 
 from compilelint.model import Finding, Report
 from compilelint.report import Look
+from compilelint.report.places import line_in_file
 from compilelint.report.rank import Level, by_place, level
+from compilelint.source import Sources
 
 SEVERITY: dict[Level, str] = {"error": "critical", "warning": "major", "note": "info"}
 
@@ -16,7 +18,7 @@ SEVERITY: dict[Level, str] = {"error": "critical", "warning": "major", "note": "
 def code_quality(report: Report, look: Look) -> str:
     """Findings, and inputs that could not be checked as blockers. Fingerprints are made unique, as GitLab requires."""
     seen: Counter[str] = Counter()
-    items = [_item(finding, seen) for finding in by_place(report.findings)]
+    items = [_item(finding, look.sources, seen) for finding in by_place(report.findings)]
     for failure in report.failures:
         items.append(
             {
@@ -24,14 +26,14 @@ def code_quality(report: Report, look: Look) -> str:
                 "check_name": "not-checked",
                 "fingerprint": _unique(f"not-checked:{failure.path}", seen),
                 "severity": "blocker",
-                "location": {"path": failure.path, "lines": {"begin": failure.line or 1}},
+                "location": {"path": failure.path, "lines": {"begin": line_in_file(failure, look.sources) or 1}},
             }
         )
     return json.dumps(items, indent=2, ensure_ascii=False) + "\n"
 
 
-def _item(finding: Finding, seen: Counter[str]) -> dict[str, Any]:
-    span = finding.span
+def _item(finding: Finding, sources: Sources, seen: Counter[str]) -> dict[str, Any]:
+    span = sources.in_file(finding.path, finding.span)
     return {
         "description": f"{finding.rule}: {finding.message}",
         "check_name": finding.name,

@@ -1,7 +1,7 @@
 """The JSON formats: `json` (one object for the whole run) and `jsonl` (one object per line).
 
 Field names are part of the schema `compilelint/1`. Lines and columns are 1-based, columns count code points, ends are
-exclusive.
+exclusive. In a notebook, `cell` is the number of the cell among all cells, from 1, and lines count in that cell.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 from compilelint.model import Evidence, Failure, Finding, Fix, Report, Span, Step, TargetRun
 from compilelint.report import Look
 from compilelint.report.rank import by_place
+from compilelint.source import Sources
 
 SCHEMA = "compilelint/1"
 
@@ -22,9 +23,9 @@ def whole(report: Report, look: Look) -> str:
     document = {
         "schema": SCHEMA,
         "torch": report.torch,
-        "findings": [finding_object(finding) for finding in by_place(report.findings)],
+        "findings": [finding_object(finding, look.sources) for finding in by_place(report.findings)],
         "targets": [target_object(run) for run in report.targets],
-        "failures": [failure_object(failure) for failure in report.failures],
+        "failures": [failure_object(failure, look.sources) for failure in report.failures],
     }
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
@@ -32,26 +33,26 @@ def whole(report: Report, look: Look) -> str:
 def lines(report: Report, look: Look) -> str:
     """One JSON object per line, each with its `kind`: `run` first, then `finding`, `target`, `failure`."""
     objects: list[Mapping[str, Any]] = [{"kind": "run", "schema": SCHEMA, "torch": report.torch}]
-    objects += [{"kind": "finding", **finding_object(finding)} for finding in by_place(report.findings)]
+    objects += [{"kind": "finding", **finding_object(finding, look.sources)} for finding in by_place(report.findings)]
     objects += [{"kind": "target", **target_object(run)} for run in report.targets]
-    objects += [{"kind": "failure", **failure_object(failure)} for failure in report.failures]
+    objects += [{"kind": "failure", **failure_object(failure, look.sources)} for failure in report.failures]
     return "".join(json.dumps(item, ensure_ascii=False) + "\n" for item in objects)
 
 
-def finding_object(finding: Finding) -> dict[str, Any]:
+def finding_object(finding: Finding, sources: Sources) -> dict[str, Any]:
     """A finding in its outside form."""
     return {
         "rule": finding.rule,
         "name": finding.name,
         "hazard": finding.hazard,
         "path": finding.path,
-        **_span(finding.span),
+        **_span(finding.path, finding.span, sources),
         "function": finding.function,
-        "region": [_step(step) for step in finding.region],
+        "region": [_step(step, sources) for step in finding.region],
         "confidence": finding.confidence,
         "verdict": finding.verdict,
-        "evidence": [_evidence(evidence) for evidence in finding.evidence],
-        "fixes": [_fix(fix) for fix in finding.fixes],
+        "evidence": [_evidence(evidence, sources) for evidence in finding.evidence],
+        "fixes": [_fix(fix, finding.path, sources) for fix in finding.fixes],
         "fingerprint": finding.fingerprint,
         "message": finding.message,
         "instead": finding.instead,
@@ -78,20 +79,37 @@ def target_object(run: TargetRun) -> dict[str, Any]:
     }
 
 
-def failure_object(failure: Failure) -> dict[str, Any]:
+def failure_object(failure: Failure, sources: Sources) -> dict[str, Any]:
     """An input that could not be checked; `line` is null where no line is to blame."""
-    return {"path": failure.path, "line": failure.line, "message": failure.message}
+    place = {"line": None} if failure.line is None else _line(failure.path, failure.line, sources)
+    return {"path": failure.path, **place, "message": failure.message}
 
 
-def _span(span: Span) -> dict[str, int]:
-    return {"line": span.line, "column": span.column, "end_line": span.end_line, "end_column": span.end_column}
+def _line(path: str, line: int, sources: Sources) -> dict[str, int]:
+    cell, line = sources.cell_line(path, line)
+    return {"line": line} if cell is None else {"cell": cell, "line": line}
 
 
-def _step(step: Step) -> dict[str, Any]:
-    return {"path": step.path, "line": step.line, "function": step.function, "note": step.note}
+def _span(path: str, span: Span, sources: Sources) -> dict[str, int]:
+    end = sources.cell_line(path, span.end_line)[1]
+    return {
+        **_line(path, span.line, sources),
+        "column": span.column,
+        "end_line": end,
+        "end_column": span.end_column,
+    }
 
 
-def _evidence(evidence: Evidence) -> dict[str, Any]:
+def _step(step: Step, sources: Sources) -> dict[str, Any]:
+    return {
+        "path": step.path,
+        **_line(step.path, step.line, sources),
+        "function": step.function,
+        "note": step.note,
+    }
+
+
+def _evidence(evidence: Evidence, sources: Sources) -> dict[str, Any]:
     return {
         "target": evidence.target,
         "channel": evidence.channel,
@@ -104,11 +122,11 @@ def _evidence(evidence: Evidence) -> dict[str, Any]:
         "hits": evidence.hits,
         "guard": evidence.guard,
         "hint": evidence.hint,
-        "stack": [_step(step) for step in evidence.stack],
+        "stack": [_step(step, sources) for step in evidence.stack],
         "cost": evidence.cost,
     }
 
 
-def _fix(fix: Fix) -> dict[str, Any]:
-    edits = [{**_span(edit.span), "replacement": edit.replacement} for edit in fix.edits]
+def _fix(fix: Fix, path: str, sources: Sources) -> dict[str, Any]:
+    edits = [{**_span(path, edit.span, sources), "replacement": edit.replacement} for edit in fix.edits]
     return {"title": fix.title, "safety": fix.safety, "verified": fix.verified, "edits": edits}

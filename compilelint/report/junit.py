@@ -10,6 +10,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from compilelint.model import Finding, Report
 from compilelint.report import Look
 from compilelint.report.rank import by_place
+from compilelint.source import Sources
 
 # XML 1.0 has no way to write these, not even escaped.
 UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -19,7 +20,7 @@ def junit(report: Report, look: Look) -> str:
     """The report as a `<testsuites>` document; findings are failures, what could not be checked is an error."""
     root = Element("testsuites", name="compilelint")
     for path, findings in groupby(by_place(report.findings), key=lambda finding: finding.path):
-        _suite(root, path, [_finding_case(finding) for finding in findings])
+        _suite(root, path, [_finding_case(finding, look.sources) for finding in findings])
     errors = [
         _case(failure.path, "not-checked", "error", failure.message, f"{failure.path}: {failure.message}")
         for failure in report.failures
@@ -49,16 +50,17 @@ def _count(cases: Iterable[Element], tag: str) -> int:
     return sum(case.find(tag) is not None for case in cases)
 
 
-def _finding_case(finding: Finding) -> Element:
+def _finding_case(finding: Finding, sources: Sources) -> Element:
     span = finding.span
-    lines = [f"{finding.path}:{span.line}:{span.column}: {finding.message}", f"verdict: {finding.verdict}"]
+    place = sources.place(finding.path, span.line, span.column)
+    lines = [f"{place}: {finding.message}", f"verdict: {finding.verdict}"]
     lines += [f"{item.target}: {item.gb or item.channel}: {item.reason}" for item in finding.evidence]
     if finding.instead:
         lines.append(f"instead: {finding.instead}")
-    name = f"{finding.rule} {finding.name}:{span.line}:{span.column}"
+    name = f"{finding.rule} {finding.name}{place.removeprefix(finding.path)}"
     case = _case(name, finding.path, "failure", finding.message, "\n".join(lines))
     case.set("file", _writable(finding.path))
-    case.set("line", str(span.line))
+    case.set("line", str(sources.in_file(finding.path, span).line))
     return case
 
 

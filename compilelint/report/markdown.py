@@ -8,6 +8,7 @@ from compilelint.model import Finding, Report, TargetRun
 from compilelint.report import Look
 from compilelint.report.rank import ranked
 from compilelint.report.tally import one_line, summary_line
+from compilelint.source import Sources
 
 SHOWN = 50
 
@@ -17,7 +18,9 @@ def summary(report: Report, look: Look) -> str:
     parts = [f"## compilelint\n\n{summary_line(report)}\n"]
     if report.findings:
         findings = ranked(report.findings)
-        parts.append(_table(("Where", "Rule", "What", "Verdict"), [_row(finding) for finding in findings[:SHOWN]]))
+        parts.append(
+            _table(("Where", "Rule", "What", "Verdict"), [_row(finding, look.sources) for finding in findings[:SHOWN]])
+        )
         if len(findings) > SHOWN:
             parts.append(f"{len(findings) - SHOWN} more are in the full report.\n")
     if report.targets:
@@ -27,10 +30,10 @@ def summary(report: Report, look: Look) -> str:
     return "\n".join(parts)
 
 
-def _row(finding: Finding) -> tuple[str, ...]:
+def _row(finding: Finding, sources: Sources) -> tuple[str, ...]:
     ids = sorted({evidence.gb for evidence in finding.evidence if evidence.gb})
     verdict = " ".join([finding.verdict, *ids])
-    place = f"`{finding.path}:{finding.span.line}`"
+    place = f"`{sources.place(finding.path, finding.span.line)}`"
     return place, f"{finding.rule} {finding.name}", _cell(finding.message), verdict
 
 

@@ -18,6 +18,7 @@ import sarif_om as om
 
 from compilelint import __version__
 from compilelint.model import Evidence, Finding, Fix, Report, RuleCard, Span, Step
+from compilelint.notebook import is_notebook
 from compilelint.report import Look
 from compilelint.report.artifacts import PACKAGES, SOURCE_ROOT, Artifacts
 from compilelint.report.rank import LOSES_THE_GRAPH, level, ranked
@@ -137,7 +138,7 @@ def _result(finding: Finding, rule_index: int, artifacts: Artifacts) -> Any:
         related_locations=related or None,
         code_flows=[_flow(finding, artifacts)] if finding.region else None,
         stacks=[_stack(item, artifacts) for item in finding.evidence if item.stack] or None,
-        fixes=[_fix(fix, finding, artifacts) for fix in finding.fixes if fix.safety == "safe" or fix.verified] or None,
+        fixes=_fixes(finding, artifacts) or None,
         partial_fingerprints={key: value for key, value in fingerprints.items() if value},
         properties=_properties(finding, artifacts),
     )
@@ -146,9 +147,10 @@ def _result(finding: Finding, rule_index: int, artifacts: Artifacts) -> Any:
 def _physical(path: str, span: Span | int, artifacts: Artifacts) -> Any:
     uri, base = artifacts.uri(path)
     if isinstance(span, int):
-        region = om.Region(start_line=max(span, 1))
+        units = artifacts.region(path, Span(max(span, 1), 1, max(span, 1), 1))
+        region = om.Region(start_line=units.line)
     else:
-        units = artifacts.utf16(path, span)
+        units = artifacts.region(path, span)
         region = om.Region(
             start_line=units.line, start_column=units.column, end_line=units.end_line, end_column=units.end_column
         )
@@ -205,6 +207,13 @@ def _stack(item: Evidence, artifacts: Artifacts) -> Any:
     frames = [om.StackFrame(location=_step_location(step, artifacts)) for step in reversed(item.stack)]
     reason = artifacts.without_machine_paths(" ".join(item.reason.split()))
     return om.Stack(message=om.Message(text=f"{item.target}: {item.channel}: {reason}"), frames=frames)
+
+
+def _fixes(finding: Finding, artifacts: Artifacts) -> list[Any]:
+    """The fixes that a viewer may make. What would be text in a notebook's JSON is left to `--fix`."""
+    if is_notebook(finding.path):
+        return []
+    return [_fix(fix, finding, artifacts) for fix in finding.fixes if fix.safety == "safe" or fix.verified]
 
 
 def _fix(fix: Fix, finding: Finding, artifacts: Artifacts) -> Any:

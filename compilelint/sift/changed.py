@@ -9,7 +9,9 @@ from pathlib import Path
 
 from compilelint.config import ConfigError
 from compilelint.model import Finding
+from compilelint.source import Sources
 
+_READ = ("*.py", "*.pyi", "*.ipynb")
 HUNK = re.compile(rb"^@@ -\S+ \+(\d+)(?:,(\d+))? @@")
 
 
@@ -20,7 +22,7 @@ def changed_lines(reference: str, cwd: Path) -> dict[Path, tuple[range, ...]]:
     """
     top = Path(_git(["rev-parse", "--show-toplevel"], cwd).decode().strip())
     base = _git(["merge-base", "--end-of-options", reference, "HEAD"], cwd, reference).decode().strip()
-    diff = _git(["diff", "--unified=0", "--no-color", "--no-ext-diff", "--no-prefix", base, "--", "*.py", "*.pyi"], top)
+    diff = _git(["diff", "--unified=0", "--no-color", "--no-ext-diff", "--no-prefix", base, "--", *_READ], top)
     lines: dict[Path, list[range]] = {}
     file: Path | None = None
     for line in diff.splitlines():
@@ -31,7 +33,7 @@ def changed_lines(reference: str, cwd: Path) -> dict[Path, tuple[range, ...]]:
             start, count = int(hunk[1]), int(hunk[2] or 1)
             # A pure deletion has count 0: the line before it is what a reader sees next to the change.
             lines.setdefault(file, []).append(range(start, start + max(count, 1)))
-    untracked = _git(["ls-files", "--others", "--exclude-standard", "--full-name", "-z", "--", "*.py"], top)
+    untracked = _git(["ls-files", "--others", "--exclude-standard", "--full-name", "-z", "--", *_READ], top)
     for name in untracked.decode(errors="surrogateescape").split("\0"):
         if name:
             lines[top / name] = [range(1, 1 << 31)]
@@ -39,13 +41,14 @@ def changed_lines(reference: str, cwd: Path) -> dict[Path, tuple[range, ...]]:
 
 
 def on_changed_lines(
-    findings: Iterable[Finding], changed: Mapping[Path, tuple[range, ...]], cwd: Path
+    findings: Iterable[Finding], changed: Mapping[Path, tuple[range, ...]], sources: Sources
 ) -> tuple[Finding, ...]:
     """The findings with at least one line of their span in a changed range."""
 
     def touches(finding: Finding) -> bool:
-        ranges = changed.get((cwd / finding.path).resolve(), ())
-        return any(r.start <= finding.span.end_line and finding.span.line < r.stop for r in ranges)
+        ranges = changed.get((sources.cwd / finding.path).resolve(), ())
+        span = sources.in_file(finding.path, finding.span) if ranges else finding.span
+        return any(r.start <= span.end_line and span.line < r.stop for r in ranges)
 
     return tuple(finding for finding in findings if touches(finding))
 

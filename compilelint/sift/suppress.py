@@ -20,9 +20,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from compilelint.config import did_you_mean
+from compilelint.lines import split_lines
 from compilelint.model import Finding, Span
 from compilelint.sift import RUNTIME_CARD, SUPPRESSION_CARD
-from compilelint.source import split_lines
 
 OURS = re.compile(r"#\s*compilelint\s*:\s*(?P<verb>[\w-]*)\s*(?:\[(?P<codes>[^\]]*)\])?", re.IGNORECASE)
 NOQA = re.compile(r"#\s*noqa\s*:\s*(?P<codes>[A-Z]+\d+(?:[,\s]+[A-Z]+\d+)*)", re.IGNORECASE)

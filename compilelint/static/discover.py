@@ -1,4 +1,4 @@
-"""Arguments to files: what of a tree is Python source that the user wants checked.
+"""Arguments to files: what of a tree is Python source, notebooks included, that the user wants checked.
 
 A path named on the command line is always walked, wherever it lies; exclude patterns and .gitignore speak only about
 what is found below it (`force_exclude` makes the patterns speak about named paths too, for callers such as pre-commit
@@ -86,7 +86,10 @@ def _why_not(path: Path) -> str:
 
 
 def _walk(top: Path, settings: Settings) -> Iterator[Path]:
-    """The *.py files below `top`; symbolic links to folders are not followed, which also keeps the walk finite."""
+    """The *.py and *.ipynb files below `top`.
+
+    Symbolic links to folders are not followed, which also keeps the walk finite.
+    """
     patterns = _Patterns(settings, top)
     ignores = _Ignores(top) if settings.respect_gitignore else None
     pending = [top]
@@ -101,7 +104,7 @@ def _walk(top: Path, settings: Settings) -> Iterator[Path]:
         below = []
         for entry in entries:
             is_folder = entry.is_dir(follow_symlinks=False)
-            if not is_folder and not (entry.name.endswith(".py") and _is_file(entry)):
+            if not is_folder and not (entry.name.endswith((".py", ".ipynb")) and _is_file(entry)):
                 continue
             path = folder / entry.name
             if patterns.exclude(path) or (ignores and ignores.ignore(path, is_folder)):

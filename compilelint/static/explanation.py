@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import shlex
 from collections.abc import Iterator
 
 from compilelint.model import Finding, Step
+from compilelint.source import Sources
 from compilelint.static.describe import describe
 from compilelint.static.origins import origin
 from compilelint.static.tracer.frame import Frame
@@ -14,42 +16,46 @@ MAX_WAYS = 4
 """A line reached in more ways than this shows only so many."""
 
 
-def explanation(path: str, line: int, frames: list[Frame], findings: tuple[Finding, ...], others: int) -> str:
+def explanation(
+    path: str, line: int, frames: list[Frame], findings: tuple[Finding, ...], others: int, sources: Sources
+) -> str:
     """The text for one line; `frames` are the traced frames of functions around it, `line` is 1-based.
 
     `others` is how many files besides `path` were looked through for a way to the line.
     """
+    place = sources.place(path, line)
     reached = [frame for frame in frames if any(_on_line(node, line) for node in frame.kinds)]
     if not reached:
         if frames:
             return (
-                f"{path}:{line}: the function is walked, but no path through it reaches this line "
+                f"{place}: the function is walked, but no path through it reaches this line "
                 "(a branch that cannot be taken under the compiler, or code after a return)"
             )
         return (
-            f"{path}:{line}: not in a region: no forward, torch.compile, decode loop or entry point of this file "
+            f"{place}: not in a region: no forward, torch.compile, decode loop or entry point of this file "
             f"{f'or of {others} others read with it ' if others else ''}leads here. Name more code to look through "
-            f"(compilelint explain {path}:{line} PATH ...), or a root with entry-points in the configuration if this "
-            "code does run compiled."
+            f"(compilelint explain {shlex.quote(place)} PATH ...), or a root with entry-points in the configuration if "
+            "this code does run compiled."
         )
     parts = []
     for number, frame in enumerate(reached[:MAX_WAYS], 1):
-        parts.append("\n".join(_way(frame, line, number, len(reached))))
+        parts.append("\n".join(_way(frame, path, line, number, len(reached), sources)))
     if len(reached) > MAX_WAYS:
         parts.append(f"… and {len(reached) - MAX_WAYS} more ways")
     parts.extend(
-        f"{finding.rule} {finding.name} ({finding.confidence}): {finding.message}\n  instead: {finding.instead}"
+        f"{finding.rule} {finding.name} ({finding.confidence}): {sources.by_cell(finding.message, path)}"
+        f"\n  instead: {sources.by_cell(finding.instead, path)}"
         for finding in findings
     )
     return "\n\n".join(parts)
 
 
-def _way(frame: Frame, line: int, number: int, count: int) -> Iterator[str]:
+def _way(frame: Frame, path: str, line: int, number: int, count: int, sources: Sources) -> Iterator[str]:
     head = {"compiled": "compiled", "decode-loop": "in a decode loop", "host": "host code around a region"}
     yield f"way {number} of {count}: {head.get(frame.mode, 'construction of an object')}, by this path:"
     for step in frame.path():
-        yield f"  {_step(step)}"
-    yield f"values on line {line}:"
+        yield f"  {_step(step, sources)}"
+    yield f"values on line {sources.cell_line(path, line)[1]}:"
     lines = frame.module.lines
     for node in sorted((n for n in frame.kinds if _on_line(n, line)), key=_place):
         if isinstance(node, ast.expr) and not isinstance(node, (ast.Constant, ast.JoinedStr, ast.Slice)):
@@ -61,8 +67,8 @@ def _way(frame: Frame, line: int, number: int, count: int) -> Iterator[str]:
             )
 
 
-def _step(step: Step) -> str:
-    return f"{step.path}:{step.line} in {step.function}{f': {step.note}' if step.note else ''}"
+def _step(step: Step, sources: Sources) -> str:
+    return f"{sources.place(step.path, step.line)} in {step.function}{f': {step.note}' if step.note else ''}"
 
 
 def _on_line(node: ast.AST, line: int) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from compilelint.source import split_lines
+from compilelint.lines import split_lines
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Scope: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
+from compilelint.notebook import Notebook, NotebookError, is_notebook
 from compilelint.static.program import ReadError, module_name, read_module
 
 MAX_FILES = 40
@@ -63,8 +64,9 @@ def _definitions(path: Path) -> list[Definition]:
 
 def _text(path: Path) -> bytes:
     try:
-        return path.read_bytes()
-    except OSError:
+        data = path.read_bytes()
+        return Notebook(data.decode()).code.encode() if is_notebook(path) else data
+    except (OSError, UnicodeDecodeError, NotebookError):
         return b""
 
 

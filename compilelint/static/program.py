@@ -15,6 +15,7 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
+from compilelint.notebook import Notebook, NotebookError, is_notebook
 from compilelint.static.definitions import (
     ClassAttribute,
     ClassRef,
@@ -54,6 +55,10 @@ def parse_module(data: bytes, path: Path, name: str) -> ModuleIndex:
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         source = _NEWLINES.decode(data.decode(encoding), final=True)
+        if is_notebook(path):
+            source = Notebook(source).code
+    except NotebookError as error:
+        raise ReadError(str(error), error.line) from None
     except (SyntaxError, UnicodeDecodeError) as error:  # what tokenize says of bytes, or of a coding comment
         raise ReadError("not UTF-8, nor what a coding comment in its first two lines says; save it as UTF-8") from error
     try:
@@ -137,14 +142,17 @@ class Program:
         self._claim(files)
 
     def _claim(self, files: tuple[Path, ...]) -> None:
-        """Give every linted file its module name; two scripts of one name get distinct ones."""
+        """Give every linted file its module name; two scripts of one name get distinct ones.
+
+        A notebook gets one that no import can name.
+        """
         linted = []
         for path in files:
             name, root = module_name(path)
             if root not in self.roots:
                 self.roots.append(root)
             taken = name in self._paths and self._paths[name] != path
-            if taken or ("." not in name and is_library(name)):
+            if taken or is_notebook(path) or ("." not in name and is_library(name)):
                 name = f"{name}@{len(self._paths)}"
             self._paths[name] = path
             linted.append(name)

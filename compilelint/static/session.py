@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from compilelint.knowledge.table import load
 from compilelint.model import Failure, Finding
 from compilelint.rulebook import load_rules
+from compilelint.source import Sources
 from compilelint.static.explanation import explanation
 from compilelint.static.flag import Flagger, combined
 from compilelint.static.program import Program
@@ -50,7 +51,10 @@ def lint(files: Sequence[Path], settings: Settings, jobs: int = 0) -> StaticResu
 
 
 def explain(path: Path, line: int, settings: Settings, files: Sequence[Path] = ()) -> str:
-    """Why the 1-based `line` of `path` counts as compiled and what its values are; `files` is the code around it."""
+    """Why the 1-based `line` of `path` counts as compiled and what its values are; `files` is the code around it.
+
+    In a notebook, lines are those of its joined module.
+    """
     path = path.resolve()
     frames: list[Frame] = []
 
@@ -64,7 +68,7 @@ def explain(path: Path, line: int, settings: Settings, files: Sequence[Path] = (
     shown = session.shown(path)
     here = tuple(f for f in result.findings if f.path == shown and f.span.line <= line <= f.span.end_line)
     frames.sort(key=lambda frame: ("compiled", "decode-loop", "host", "construct").index(frame.mode))
-    return explanation(shown, line, frames, here, len(session.linted) - 1)
+    return explanation(shown, line, frames, here, len(session.linted) - 1, Sources(session.base))
 
 
 def _with_deep_stack(job: Callable[[], Result]) -> Result:
