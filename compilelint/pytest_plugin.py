@@ -111,6 +111,7 @@ class _Suite:
         self._update: bool = config.getoption("compilelint_update_baseline")
         self._evidence: dict[EvidenceKey, Evidence] = {}
         self._tests: dict[EvidenceKey, set[str]] = {}
+        self._ran = self._compiled = False
         if self._update and self._baseline is None:
             raise pytest.UsageError("--compilelint-update-baseline: say where with --compilelint-baseline FILE")
         self._known = {} if self._baseline is None or self._update else _known(self._baseline)
@@ -128,13 +129,19 @@ class _Suite:
         if call.when == "teardown":
             findings = _findings(self._heard.target, self._heard.run().evidence)
             seen = [asdict(item) for finding in findings for item in finding.evidence]
-            setattr(report, _REPORTED, seen)  # plain data, which xdist sends along with the report
+            # plain data, which xdist sends along with the report
+            setattr(report, _REPORTED, {"compiled": self._heard.compiled, "evidence": seen})
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         from compilelint.runtime.wire import counted, evidence_key, evidence_of
 
-        for fields in getattr(report, _REPORTED, ()):
+        told = getattr(report, _REPORTED, None)
+        if told is None:
+            return
+        self._ran = True
+        self._compiled |= told["compiled"]
+        for fields in told["evidence"]:
             item = evidence_of(fields)
             key = evidence_key(item)
             self._evidence[key] = counted(self._evidence.get(key), item)
@@ -151,6 +158,8 @@ class _Suite:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if not self._ran:
+            return
         findings = self._new()
         terminalreporter.section("compilelint")
         for finding in findings:
@@ -179,6 +188,8 @@ class _Suite:
         accepted = len(self._findings()) - len(findings)
         if self._update:
             return f"{_counted(len(findings), 'place')} written to {self._baseline}"
+        if not self._compiled:
+            return "no test compiled anything"
         new = "new " if self._baseline is not None else ""
         rest = f"; {accepted} in the baseline" if accepted else ""
         kinds = Counter(finding.hazard for finding in findings)

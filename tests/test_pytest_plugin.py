@@ -169,6 +169,14 @@ def test_the_whole_run_is_summed_up_by_line(suite: pytest.Pytester, workers: str
     )
 
 
+@pytest.mark.parametrize(("options", "lines"), [([], ["no test compiled anything"]), (["--collect-only"], [])])
+def test_silence_about_nothing_is_no_praise(suite: pytest.Pytester, options: list[str], lines: list[str]) -> None:
+    suite.makepyfile("def test_nothing(): pass")
+    result = run(suite, "--compilelint", *options)
+    result.stdout.fnmatch_lines(lines)
+    result.stdout.no_fnmatch_line("*: none*")
+
+
 def test_a_run_fails_on_what_its_baseline_does_not_accept(suite: pytest.Pytester) -> None:
     suite.makepyfile(SUITE)
     options = ("--compilelint", "--compilelint-baseline", "known.json")

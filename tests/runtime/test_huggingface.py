@@ -208,6 +208,11 @@ def test_without_the_library_the_target_fails_in_one_line(monkeypatch: pytest.Mo
         huggingface.target("hf:WriterForCausalLM")
 
 
+def test_a_configured_target_may_name_a_class(tmp_path: Path) -> None:
+    (tmp_path / "compilelint.toml").write_text('targets.x.factory = "hf:LlamaForCausalLM.generate"\n')
+    assert load_settings([tmp_path / "a.py"], tmp_path).targets == (("x", "hf:LlamaForCausalLM.generate"),)
+
+
 def test_a_model_of_the_hub_is_no_class(tmp_path: Path) -> None:
     (tmp_path / "compilelint.toml").write_text('targets.x.factory = "hf:org/model-7b"\n')
     with pytest.raises(ConfigError, match="a class of transformers, such as hf:LlamaForCausalLM"):
