@@ -39,6 +39,7 @@ class TextConfig(Config):
         num_attention_heads: int = 32,
         num_key_value_heads: int = 32,
         num_experts: int = 1,
+        decoder_sparse_step: int = 4,
         eos_token_id: int = 31999,
         pad_token_id: int = 0,
         tie_word_embeddings: bool = True,
@@ -131,6 +132,7 @@ def test_a_small_configuration_keeps_the_architecture() -> None:
     small = next(small_configs(TextConfig))()
     assert (small.hidden_size, small.num_attention_heads, small.num_key_value_heads) == (64, 4, 4)
     assert small.num_hidden_layers == 3, "as many as show each kind of layer"
+    assert small.decoder_sparse_step == 2, "so that both kinds occur in few layers"
     assert (small.num_experts, small.pad_token_id, small.tie_word_embeddings) == (1, 0, True)
     assert small.eos_token_id < small.vocab_size
 

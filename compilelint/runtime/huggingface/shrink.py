@@ -42,11 +42,17 @@ _EXPERTS: _Table = (
     (r"num_experts_per_tok(en)?|moe_topk|moe_k|num_selected_experts|top_k|num_experts_per_topk", 2),
     (r"n_group|topk_group|first_k_dense_replace|num_dense_layers|num_mtp_layers|num_nextn_predict_layers", 1),
 )
-_FEW: _Table = (*_DEPTHS, *_EXPERTS, (r"num_queries|num_query_tokens|num_image_tokens", 16))
+_PATTERNS: _Table = (
+    (r"(.*_)?sparse_step|(.*_)?layer_(period|interval|freq)|interleave_moe_layer_step|full_attention_interval", 2),
+    (r"(.*_)?layer_offset", 1),
+)
+"""Every how many layers another kind comes: so often that two layers have both."""
+_FEW: _Table = (*_DEPTHS, *_EXPERTS, *_PATTERNS, (r"num_queries|num_query_tokens|num_image_tokens", 16))
 _UNSAID = {"head_dim": 16, "num_experts_per_tok": 2}
 """What some configurations leave open though their model needs it."""
 _WORDS = 512
 _TOKEN = re.compile(r"(.*_)?token_(id|index)|(.*_)?(start|end|pad|bos|eos)_id|mask_index")
+_IMAGE_TOKEN = ("image_token_id", "image_token_index")
 _MOST_LAYERS = 8
 
 
@@ -97,6 +103,8 @@ class _Shrinking:
     def _small(self, default: Any, name: str, table: _Table) -> Any:
         """The small value of one setting; None to leave it as it is."""
         value = setting(default, name)
+        if value is None and name in _IMAGE_TOKEN:
+            return self._token(_WORDS)
         if value is None and table == (*_NARROW, *_FEW):
             return _UNSAID.get(name)
         if isinstance(value, (list, tuple)) and name == "depths" and table:
