@@ -1,12 +1,16 @@
 # Two commands on a bare machine with Python 3.10 or newer and pip:
 #   make demo   lints fixtures/ and lets torch.compile confirm or refute each finding
 #   make test   lint, types and tests of compilelint itself
+# `make sarif` also needs npm, which fetches Microsoft's SARIF validator.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+SARIF_MULTITOOL := 5.7.0
+# The program itself: npm's wrapper around it splits arguments at semicolons.
+SARIF_VALIDATOR := $(VENV)/sarif/node_modules/@microsoft/sarif-multitool-linux/Sarif.Multitool
 
-.PHONY: demo test bench clean
+.PHONY: demo test bench sarif clean
 
 DEMO_TARGETS := decoder-hazards decoder-clean moe-hazards
 
@@ -23,6 +27,11 @@ test: $(VENV)/.dev
 # CPU time of the static pass beside two parsers; BENCH="folder ..." measures other code.
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/speed/run.py $(BENCH)
+
+sarif: $(VENV)/.dev
+	npm install --silent --no-audit --no-fund --prefix $(VENV)/sarif @microsoft/sarif-multitool@$(SARIF_MULTITOOL)
+	chmod u+x $(SARIF_VALIDATOR)
+	SARIF_VALIDATOR=$(abspath $(SARIF_VALIDATOR)) $(BIN)/python -m pytest tests/report/test_sarif_validator.py
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "compilelint needs Python 3.10 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)")'

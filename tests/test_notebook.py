@@ -7,24 +7,15 @@ import io
 import json
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
+from notebooks import cell, notebook_text
 
 from compilelint.cli import main
 from compilelint.model import Span
 from compilelint.notebook import Notebook, NotebookError
 
 Capture = pytest.CaptureFixture[str]
-
-
-def cell(source: str | list[str], kind: str = "code", **metadata: object) -> dict[str, Any]:
-    return {"cell_type": kind, "metadata": metadata, "source": source}
-
-
-def text(*cells: dict[str, Any], language: str = "python", indent: int | None = 1, ascii: bool = False) -> str:
-    document = {"cells": cells, "metadata": {"language_info": {"name": language}}, "nbformat": 4, "nbformat_minor": 5}
-    return json.dumps(document, indent=indent, ensure_ascii=ascii) + "\n"
 
 
 MODEL = """\
@@ -47,7 +38,7 @@ FOUND = ["net.ipynb:cell 3:4:18: CL501", "net.ipynb:cell 3:5:5: CL401"]
 def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "net.ipynb"
-    file.write_text(text(*NET), encoding="utf-8")
+    file.write_text(notebook_text(*NET), encoding="utf-8")
     return file
 
 
@@ -82,12 +73,12 @@ def concise(capsys: Capture, *arguments: str) -> list[str]:
     ],
 )
 def test_what_only_ipython_understands_is_replaced_on_its_line(source: str, code: str) -> None:
-    assert Notebook(text(cell(source))).code == code
+    assert Notebook(notebook_text(cell(source))).code == code
     ast.parse(code)
 
 
 def test_cells_are_joined_and_lines_lead_back_to_them() -> None:
-    notebook = Notebook(text(cell("a\nb"), cell("t", "markdown"), cell(["c\n", "d\n"]), cell("e")))
+    notebook = Notebook(notebook_text(cell("a\nb"), cell("t", "markdown"), cell(["c\n", "d\n"]), cell("e")))
     assert notebook.code == "a\nb\nc\nd\n\ne"
     found = [notebook.cell_at(line) for line in range(1, 7)]
     assert [cell.number for cell in found if cell] == [1, 1, 3, 3, 3, 4]
@@ -96,10 +87,10 @@ def test_cells_are_joined_and_lines_lead_back_to_them() -> None:
 @pytest.mark.parametrize(
     "raw",
     [
-        text(cell("x = 1"), language="julia"),
-        text(cell("x = 1", vscode={"languageId": "javascript"})),
-        text(cell("x", "raw")),
-        text(),
+        notebook_text(cell("x = 1"), language="julia"),
+        notebook_text(cell("x = 1", vscode={"languageId": "javascript"})),
+        notebook_text(cell("x", "raw")),
+        notebook_text(),
     ],
 )
 def test_what_is_not_python_has_no_lines(raw: str) -> None:
@@ -114,8 +105,8 @@ def test_what_is_not_python_has_no_lines(raw: str) -> None:
         ("import torch\n", "not a notebook, as it is not valid JSON: ", 1),
         ("[]", "not a notebook: it has no list of cells", None),
         ('{"worksheets": []}', "a notebook of format 3; save it in format 4", None),
-        (text({"cell_type": "code"}), "not a notebook: cell 1 has no source", None),
-        (text(cell(["a", 1])), "not a notebook: cell 1 has no source", None),  # type: ignore[list-item]
+        (notebook_text({"cell_type": "code"}), "not a notebook: cell 1 has no source", None),
+        (notebook_text(cell(["a", 1])), "not a notebook: cell 1 has no source", None),  # type: ignore[list-item]
         ("[" * 200_000, "not a notebook", None),
     ],
 )
@@ -137,7 +128,7 @@ SOURCE = 'a = "\\t\\"é😀"\nbb = a\n'
 @pytest.mark.parametrize("ascii", [False, True])
 def test_every_character_is_found_in_the_file(source: str | list[str], indent: int | None, ascii: bool) -> None:
     outputs = {"cells": [{"source": ["not \\", "this"]}], "text": '"source": ["nor this"]'}
-    raw = text({"outputs": outputs, **cell("z")}, cell(source), indent=indent, ascii=ascii)
+    raw = notebook_text({"outputs": outputs, **cell("z")}, cell(source), indent=indent, ascii=ascii)
     notebook, lines = Notebook(raw), raw.split("\n")
     for line, written in enumerate(SOURCE.split("\n")[:-1], 2):
         for column, character in enumerate(written, 1):
@@ -153,8 +144,8 @@ def test_every_character_is_found_in_the_file(source: str | list[str], indent: i
 @pytest.mark.parametrize("indent", [None, 1, 4])
 @pytest.mark.parametrize("ascii", [False, True])
 def test_a_changed_cell_is_laid_out_as_before(indent: int | None, ascii: bool) -> None:
-    before = text(cell("é"), cell(["x\n", "y"]), cell("z"), indent=indent, ascii=ascii)
-    after = text(cell("é"), cell(["x\n", '"é"\n', "y"]), cell("z\n"), indent=indent, ascii=ascii)
+    before = notebook_text(cell("é"), cell(["x\n", "y"]), cell("z"), indent=indent, ascii=ascii)
+    after = notebook_text(cell("é"), cell(["x\n", '"é"\n', "y"]), cell("z\n"), indent=indent, ascii=ascii)
     if ascii:  # nothing in the second cell told whether its file is kept in ASCII
         after = after.replace('["x', '["x').replace('\\"\\u00e9\\"', '\\"é\\"')
     assert Notebook(before).with_sources({2: 'x\n"é"\ny', 3: "z\n"}) == after
@@ -173,7 +164,7 @@ def test_findings_are_placed_by_cell(net: Path, capsys: Capture) -> None:
 
 
 def test_full_shows_the_cell_as_it_is_written(net: Path, capsys: Capture) -> None:
-    net.write_text(text(*NET[:2], cell("@torch.compile\ndef f(x: torch.Tensor):\n    !ls\n    print(x)")))
+    net.write_text(notebook_text(*NET[:2], cell("@torch.compile\ndef f(x: torch.Tensor):\n    !ls\n    print(x)")))
     main(["net.ipynb"])
     shown = capsys.readouterr().out
     assert "net.ipynb:cell 3:4:5 CL401" in shown
@@ -218,14 +209,14 @@ def test_machines_get_the_place_in_the_file(net: Path, capsys: Capture, format: 
 
 def test_suppressions_and_lines_in_messages(net: Path, capsys: Capture) -> None:
     quiet = MODEL.replace('    print("x")', '    print("x")  # compilelint: ignore[CL401] once')
-    net.write_text(text(NET[1], cell(quiet), cell("# compilelint: ignore[CL2]\nx = 1")))
+    net.write_text(notebook_text(NET[1], cell(quiet), cell("# compilelint: ignore[CL2]\nx = 1")))
     assert concise(capsys, ".") == ["net.ipynb:cell 2:4:18: CL501", "net.ipynb:cell 3:1:1: CL001"]
     settings = (
         "SETTINGS = {'n': 1}\n",
         "\nclass Net(torch.nn.Module):\n    def forward(self, x: torch.Tensor):\n        return x * SETTINGS['n']\n",
         "net = torch.compile(Net())\n\ndef run(x: torch.Tensor, n):\n    SETTINGS['n'] = n\n    return net(x)\n",
     )
-    net.write_text(text(NET[1], *map(cell, settings)))
+    net.write_text(notebook_text(NET[1], *map(cell, settings)))
     for command in (["check"], ["explain", "net.ipynb:cell 3:4"]):
         main(command)
         assert "is a global that cell 4, line 4 sets between calls" in capsys.readouterr().out
@@ -235,13 +226,13 @@ def test_no_module_is_mistaken_for_a_notebook(net: Path, capsys: Capture) -> Non
     (net.parent / "main.py").write_text(
         "import torch\nfrom net import g\n\n\n@torch.compile\ndef f(x: torch.Tensor):\n    return g(x)\n"
     )
-    net.write_text(text(NET[1], cell("def g(x):\n    return x.item()")))
+    net.write_text(notebook_text(NET[1], cell("def g(x):\n    return x.item()")))
     assert concise(capsys, ".") == []
 
 
 def test_broken_ones_are_told_in_one_line(net: Path, capsys: Capture) -> None:
     (net.parent / "a.ipynb").write_text('{"cells": [\n')
-    (net.parent / "b.ipynb").write_text(text(cell("x = 1"), cell("y = 1\nz = = 2")))
+    (net.parent / "b.ipynb").write_text(notebook_text(cell("x = 1"), cell("y = 1\nz = = 2")))
     assert main([".", "--output-format", "concise"]) == 1
     said = capsys.readouterr()
     assert said.err.splitlines() == [
@@ -295,4 +286,4 @@ def test_fixes_change_the_cell_and_nothing_else(net: Path, capsys: Capture) -> N
     mended = MODEL.replace("copy.copy([1, 2])", "[1, 2].copy()").replace(
         '    print("x")', '    if not torch.compiler.is_compiling():\n        print("x")'
     )
-    assert after == applied == text(*NET[:2], cell(mended.splitlines(keepends=True)))
+    assert after == applied == notebook_text(*NET[:2], cell(mended.splitlines(keepends=True)))

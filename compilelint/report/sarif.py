@@ -9,6 +9,7 @@ github docs, "SARIF support for code scanning".
 
 from __future__ import annotations
 
+import gzip
 import re
 from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, metadata
@@ -27,17 +28,36 @@ from compilelint.report.sarif_text import sarif_text
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 COMPILER_MANUAL = "https://docs.pytorch.org/docs/stable/torch.compiler.html"
 MOST_RESULTS = 25_000
+MOST_BYTES = 10_000_000
+"""Of a compressed log; the limit is given as 10 MB."""
+SPARE = 0.95
+"""Results are not all of one size: a cut to measure leaves a little room, so that the next try mostly fits."""
 MOST_STEPS = 1_000
 MOST_RELATED = 100
 MOST_TEXT = 1_024
 
 
 def sarif(report: Report, look: Look) -> str:
-    """The report as a SARIF log. What exceeds GitHub's limit is left out, least important first, and `look` is told."""
+    """The report as a SARIF log. Beyond GitHub's limits the least important is left out, and `look` is told."""
     findings = ranked(report.findings)
-    if len(findings) > MOST_RESULTS:
-        look.warn(f"SARIF holds the worst {MOST_RESULTS:,} of {len(findings):,} findings, as GitHub takes no more")
-        findings = findings[:MOST_RESULTS]
+    kept = findings[:MOST_RESULTS]
+    text = _log(report, kept, look)
+    while kept and (size := _uploaded_bytes(text)) > MOST_BYTES:
+        kept = kept[: int(len(kept) * MOST_BYTES / size * SPARE)]
+        text = _log(report, kept, look)
+    if len(kept) < len(findings):
+        look.warn(f"SARIF holds the worst {len(kept):,} of {len(findings):,} findings, as GitHub takes no more")
+    return text
+
+
+def _uploaded_bytes(text: str) -> int:
+    """How large a log is as the upload step sends it; what is small enough as it is need not be compressed to tell."""
+    data = text.encode("utf-8", errors="replace")
+    return len(data) if len(data) <= MOST_BYTES else len(gzip.compress(data, compresslevel=6))
+
+
+def _log(report: Report, findings: list[Finding], look: Look) -> str:
+    """The text of a log with these findings of the report."""
     cards = _cards(report, findings)
     index = {card.code: number for number, card in enumerate(cards)}
     artifacts = Artifacts(look.sources)

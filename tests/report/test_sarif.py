@@ -5,6 +5,8 @@ data/sarif-schema-2.1.0.json is the copy of the OASIS schema in github/codeql-ac
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import json
 from dataclasses import replace
 from functools import cache
@@ -16,6 +18,7 @@ import sarif_om
 from jsonschema import Draft202012Validator
 from samples import BREAK, ITEM, PRINT, SOURCE, confirmed, report
 
+from compilelint.command.check import all_cards
 from compilelint.model import Edit, Fix, Report, Span, Step
 from compilelint.report import Look, render, sarif
 from compilelint.report.line_hash import line_hashes
@@ -73,6 +76,21 @@ def test_rules_carry_what_github_reads(repository: Path) -> None:
         "problem.severity": "error",
     }
     assert rule["defaultConfiguration"] == {"level": "warning"}
+
+
+def test_every_rule_has_what_github_requires(repository: Path) -> None:
+    """github docs, "SARIF support for code scanning", reportingDescriptor object; required texts may not be empty."""
+    rules = run_of(replace(report(), cards=all_cards()), repository)["tool"]["driver"]["rules"]
+    assert len(rules) >= len(all_cards())
+    for rule in rules:
+        assert 0 < len(rule["name"]) <= 255
+        assert 0 < len(rule["shortDescription"]["text"]) <= 1024
+        assert 0 < len(rule["fullDescription"]["text"]) <= 1024
+        assert rule["help"]["text"]
+        assert len(rule["properties"]["tags"]) <= 10
+        assert rule["properties"]["precision"] in ("very-high", "high", "medium", "low")
+        assert rule["properties"]["problem.severity"] in ("error", "warning", "recommendation")
+        assert rule["defaultConfiguration"]["level"] in ("error", "warning", "note")
 
 
 def test_results_point_at_their_rules_and_always_have_a_level(repository: Path) -> None:
@@ -157,6 +175,22 @@ def test_more_results_than_github_takes(repository: Path, monkeypatch: pytest.Mo
     run = run_of(report(*many, confirmed()), repository, warn=warnings.append)
     assert [result["ruleId"] for result in run["results"]] == ["CL201", "CL401", "CL401"]
     assert warnings == ["SARIF holds the worst 3 of 9 findings, as GitHub takes no more"]
+
+
+def test_a_larger_log_than_github_takes(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What counts is the size that is uploaded, compressed; the catalogue of rules stays whole."""
+    digits = [replace(PRINT, span=Span(n, 1, n, 2), message=hashlib.sha512(bytes([n])).hexdigest()) for n in range(99)]
+    what = report(*digits, confirmed())
+    whole = render(what, "sarif", Look(Sources(repository))).encode()
+    limit = len(gzip.compress(whole)) // 2
+    monkeypatch.setattr(sarif, "MOST_BYTES", limit)
+    warnings: list[str] = []
+    text = render(what, "sarif", Look(Sources(repository), warn=warnings.append))
+    run = json.loads(text)["runs"][0]
+    assert len(whole) > limit > len(gzip.compress(text.encode())) > limit // 2
+    assert run["results"][0]["ruleId"] == "CL201"
+    assert len(run["tool"]["driver"]["rules"]) == len(what.cards)
+    assert warnings == [f"SARIF holds the worst {len(run['results'])} of 100 findings, as GitHub takes no more"]
 
 
 def test_fingerprints(repository: Path) -> None:
