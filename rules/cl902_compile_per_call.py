@@ -61,6 +61,12 @@ def score(service: Service, batches):
         net = torch.compile(service.net)  # ~
         total = total + net(batch).sum()
     return total
+
+
+model = nn.Linear(4, 4)
+for batch in torch.ones(3, 2, 4):
+    step = torch.compile(model)  # ~
+    step(batch)
 """,
     ),
 )
@@ -102,6 +108,12 @@ def speed_up(layers, x):
 
 def test_model(x):
     return torch.compile(Service().raw)(x)
+
+
+model = nn.Linear(4, 4)
+for mode in ("default", "max-autotune"):
+    step = torch.compile(model, mode=mode)
+    step(torch.ones(2, 4))
 """,
     ),
 )
@@ -112,17 +124,18 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not isinstance(node, ast.Call) or view.callee(node) != "torch.compile" or not node.args:
         return
     function = view.function
-    if isinstance(function, (ast.Module, ast.Lambda)) or function.name.lower().strip("_").startswith(ONCE):
+    if isinstance(function, ast.Lambda) or not _is_dropped(node, view):
         return
-    if function.name == "__init__" or not _is_dropped(node, view):
+    name = "" if isinstance(function, ast.Module) else function.name
+    if name == "__init__" or name.lower().strip("_").startswith(ONCE):
         return
     loop = next((parent for parent in view.parents(node) if isinstance(parent, (ast.For, ast.While))), None)
     if loop is not None:
-        repeated = not _names(node.args[0]) & _bound_in(loop)
+        repeated = not _names(node) & _bound_in(loop)
         unit = "turn of the loop"
     else:
-        repeated = _is_long_lived(node.args[0], view) and _is_called_on_argument(node, view)
-        unit = f"call of `{function.name}`"
+        repeated = name != "" and _is_long_lived(node.args[0], view) and _is_called_on_argument(node, view)
+        unit = f"call of `{name}`"
     if repeated:
         yield Hit(
             node,
