@@ -61,7 +61,8 @@ class Settings:
     `root` is the folder of the configuration file, or the working directory where there is none; the patterns of
     `exclude`, `extend_exclude` and `per_file_ignores` are relative to it. `select` and `ignore` hold code prefixes or
     `ALL`. `target_torch` is the torch version findings speak about (None: the one that is installed). `timeout` is in
-    seconds, for each target. `targets` are (name, `pkg.mod:factory`) pairs.
+    seconds, for each target. `targets` are (name, `pkg.mod:factory`) pairs. `cache_dir` is where outcomes are kept if
+    `cache` is true (None: in `root`).
     """
 
     root: Path
@@ -82,6 +83,13 @@ class Settings:
     timeout: float = 300.0
     targets: tuple[tuple[str, str], ...] = ()
     baseline: Path | None = None
+    cache_dir: Path | None = None
+    cache: bool = True
+
+    @property
+    def cache_folder(self) -> Path | None:
+        """Where outcomes are kept between runs; None if they are not."""
+        return (self.cache_dir or self.root / ".compilelint_cache") if self.cache else None
 
 
 def load_settings(paths: Iterable[Path], cwd: Path, config: Path | None = None, isolated: bool = False) -> Settings:
@@ -169,6 +177,8 @@ def _settings(file: Path, table: Mapping[str, Any]) -> Settings:
     settings = replace(Settings(root=file.resolve().parent, source=file.resolve()), **values)
     if settings.baseline is not None:
         settings = replace(settings, baseline=settings.root / settings.baseline)
+    if settings.cache_dir is not None:
+        settings = replace(settings, cache_dir=settings.root / settings.cache_dir)
     return settings
 
 
@@ -261,4 +271,5 @@ _KEYS: dict[str, Callable[[object], object]] = {
     "timeout": _seconds,
     "targets": _targets,
     "baseline": lambda value: Path(_text(value)),
+    "cache-dir": lambda value: Path(_text(value)),
 }

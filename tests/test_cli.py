@@ -34,7 +34,7 @@ class StaticPass:
     settings: Settings | None = None
     texts: Sequence[str] = ()
 
-    def lint(self, files: Sequence[Path], settings: Settings, jobs: int = 0) -> StaticPass:
+    def lint(self, files: Sequence[Path], settings: Settings, jobs: int = 0, cache: Path | None = None) -> StaticPass:
         self.files, self.settings = files, settings
         self.texts = [file.read_text(encoding="utf-8") for file in files]
         return self

@@ -178,10 +178,11 @@ def predicted(
     from compilelint.static import lint
 
     if not context:
-        result = lint(found.files, settings, _cores())
+        result = lint(found.files, settings, _cores(), settings.cache_folder)
         return result.findings, (*found.failures, *result.failures)
     around = discover(context, settings, cwd)
-    result = lint(tuple(dict.fromkeys((*found.files, *around.files))), settings, _cores())
+    every = tuple(dict.fromkeys((*found.files, *around.files)))
+    result = lint(every, settings, _cores(), settings.cache_folder)
     real = {file.resolve() for file in found.files}
 
     def asked(path: str) -> bool:

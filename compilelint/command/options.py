@@ -25,7 +25,7 @@ def _command(module: str) -> Callable[[argparse.Namespace], int]:
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
-    name: _command(name) for name in ("check", "run", "rule", "explain", "completion")
+    name: _command(name) for name in ("check", "run", "rule", "explain", "clean", "completion")
 }
 
 EPILOG = """\
@@ -84,6 +84,7 @@ def _top_level() -> Parser:
         "  run         run a program that calls torch.compile, and report what the compiler did in it\n"
         "  rule        print what a rule is about\n"
         "  explain     why this line is compiled, and what would happen there\n"
+        "  clean       remove what earlier runs kept (.compilelint_cache)\n"
         "  completion  print the completion script for a shell\n\n" + EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -146,6 +147,14 @@ def explain_parser() -> Parser:
     return parser
 
 
+def clean_parser() -> Parser:
+    """The options of `compilelint clean`."""
+    parser = Parser(prog="compilelint clean", description="Remove what earlier runs kept.")
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="as given to check (default: .)")
+    _config_options(parser)
+    return parser
+
+
 def completion_parser() -> Parser:
     """The options of `compilelint completion`."""
     parser = Parser(prog="compilelint completion", description="Print a shell's completion script.")
@@ -158,6 +167,7 @@ PARSERS: dict[str, Callable[[], Parser]] = {
     "run": run_parser,
     "rule": rule_parser,
     "explain": explain_parser,
+    "clean": clean_parser,
     "completion": completion_parser,
 }
 
@@ -248,6 +258,14 @@ def _config_options(parser: Parser) -> None:
     group = parser.add_argument_group("configuration")
     group.add_argument("--config", type=Path, metavar="FILE", help="use this file instead of the nearest")
     group.add_argument("--isolated", action="store_true", help="read no configuration file")
+    if "explain" not in parser.prog:
+        group.add_argument(
+            "--cache-dir", type=Path, metavar="FOLDER", help="where outcomes are kept (default: .compilelint_cache)"
+        )
+    if "check" in parser.prog or "run" in parser.prog:
+        group.add_argument(
+            "-n", "--no-cache", dest="cache", action="store_false", default=None, help="neither read nor keep outcomes"
+        )
     if "check" in parser.prog:
         group.add_argument("--show-settings", action="store_true", help="print the settings in force, and stop")
 
@@ -269,6 +287,8 @@ def settings_for(options: argparse.Namespace, paths: Sequence[Path], cwd: Path) 
         settings = replace(settings, exclude=tuple(given["exclude"]))
     if "baseline" in given:
         settings = replace(settings, baseline=cwd / given["baseline"])
+    if "cache_dir" in given:
+        settings = replace(settings, cache_dir=cwd / given["cache_dir"])
     if given.get("exit_zero"):
         settings = replace(settings, fail_on="never")
     added: dict[str, Any] = {name: (*getattr(settings, name), *given[name]) for name in _ADDING & given.keys()}
@@ -277,7 +297,7 @@ def settings_for(options: argparse.Namespace, paths: Sequence[Path], cwd: Path) 
 
 _ADDING = frozenset({"ignore", "extend_select", "extend_exclude", "per_file_ignores"})
 _REPLACING = frozenset(
-    {"min_confidence", "fail_on", "device", "timeout", "target_torch", "force_exclude", "respect_gitignore"}
+    {"min_confidence", "fail_on", "device", "timeout", "target_torch", "force_exclude", "respect_gitignore", "cache"}
 )
 
 

@@ -13,11 +13,13 @@ def settings_text(settings: Settings) -> str:
     lines += [
         f"{name.replace('_', '-')} = {_value(value)}"
         for name in settings.__dataclass_fields__
-        if name not in ("root", "source", "targets", "per_file_ignores", "baseline")
+        if name not in ("root", "source", "targets", "per_file_ignores", "baseline", "cache_dir", "cache")
         and (value := getattr(settings, name)) is not None
     ]
     if settings.baseline:
         lines.append(f"baseline = {_value(str(settings.baseline))}")
+    if settings.cache_folder:
+        lines.append(f"cache-dir = {_value(str(settings.cache_folder))}")
     if settings.per_file_ignores:
         lines += ["", "[per-file-ignores]"]
         lines += [f"{_value(pattern)} = {_value(codes)}" for pattern, codes in settings.per_file_ignores]

@@ -152,6 +152,19 @@ def installed() -> str | None:
         return None
 
 
+def chosen(torch_version: str | None) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The minor version that `load` takes the table of, and the one that it is to speak for."""
+    versions = shipped()
+    torch_version = torch_version or installed()
+    if torch_version is None:
+        return versions[-1], versions[-1]
+    parsed = re.match(r"(\d+)\.(\d+)", torch_version)
+    if parsed is None:
+        raise ValueError(f"not a torch version: {torch_version!r} (expected something like '2.13.0')")
+    wanted = int(parsed.group(1)), int(parsed.group(2))
+    return max((version for version in versions if version <= wanted), default=versions[0]), wanted
+
+
 @cache
 def load(torch_version: str | None) -> Table:
     """The table of the newest shipped version at or below `torch_version` (such as `"2.13.0+cpu"`).
@@ -159,17 +172,8 @@ def load(torch_version: str | None) -> Table:
     None stands for the installed torch and, where there is none, for the newest table; a version older than all of them
     gets the oldest. Raises ValueError for text that does not start with `major.minor`.
     """
-    versions = shipped()
-    chosen = wanted = versions[-1]
-    torch_version = torch_version or installed()
-    if torch_version is not None:
-        parsed = re.match(r"(\d+)\.(\d+)", torch_version)
-        if parsed is None:
-            raise ValueError(f"not a torch version: {torch_version!r} (expected something like '2.13.0')")
-        wanted = int(parsed.group(1)), int(parsed.group(2))
-        chosen = max((version for version in versions if version <= wanted), default=versions[0])
-    text = (HERE / f"torch-{chosen[0]}.{chosen[1]}.json").read_text(encoding="utf-8")
-    data = json.loads(text)
+    (major, minor), wanted = chosen(torch_version)
+    data = json.loads((HERE / f"torch-{major}.{minor}.json").read_text(encoding="utf-8"))
     if data["schema"] != SCHEMA:
-        raise ValueError(f"torch-{chosen[0]}.{chosen[1]}.json has schema {data['schema']}, this version reads {SCHEMA}")
+        raise ValueError(f"torch-{major}.{minor}.json has schema {data['schema']}, this version reads {SCHEMA}")
     return Table(data["torch"], data["facts"], wanted)

@@ -36,6 +36,7 @@ class Flagger:
 
     def __init__(self, rules: Sequence[Rule], linted: frozenset[str]) -> None:
         self._linted = linted
+        self.fallbacks = tuple(rule.code for rule in rules if rule.fallback)
         self._by_node: dict[RegionKind, dict[type[ast.AST], list[Rule]]] = {}
         self._by_name: dict[RegionKind, dict[str, list[Rule]]] = {}
         self._by_test: dict[RegionKind, list[Rule]] = {}

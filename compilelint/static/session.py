@@ -11,10 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from compilelint.knowledge.table import load
+from compilelint.knowledge.table import chosen, load
 from compilelint.model import Failure, Finding
 from compilelint.rulebook import load_rules
 from compilelint.source import Sources
+from compilelint.static.cache import Cache, context_of, own_code
 from compilelint.static.explanation import explanation
 from compilelint.static.flag import Flagger, combined
 from compilelint.static.program import Program
@@ -41,13 +42,13 @@ class StaticResult:
     failures: tuple[Failure, ...]
 
 
-def lint(files: Sequence[Path], settings: Settings, jobs: int = 0) -> StaticResult:
+def lint(files: Sequence[Path], settings: Settings, jobs: int = 0, cache: Path | None = None) -> StaticResult:
     """Lint `files` together, as one program. Nothing of them is imported or run.
 
-    Up to `jobs` child processes share the work where there is enough of it for several, with 0 this process does it;
-    what is found is the same.
+    Up to `jobs` child processes share the work where there is enough of it for several, with 0 this process does it.
+    `cache` is a folder where outcomes are kept. What is found is the same with and without either.
     """
-    return _Session(tuple(files), settings, jobs).run()
+    return _Session(tuple(files), settings, jobs, cache).run()
 
 
 def explain(path: Path, line: int, settings: Settings, files: Sequence[Path] = ()) -> str:
@@ -110,6 +111,7 @@ class _Session:
         files: tuple[Path, ...],
         settings: Settings,
         jobs: int = 0,
+        cache: Path | None = None,
         watch: Callable[[Frame], None] | None = None,
     ) -> None:
         self.files = tuple(path.resolve() for path in files)
@@ -117,8 +119,13 @@ class _Session:
         self.jobs = jobs if can_fork() and watch is None else 0
         self.base = Path.cwd()
         self.watch = watch
-        self.linted = Program(self.files).linted
-        self.rules = load_rules()
+        program = Program(self.files)
+        self.linted = program.linted
+        self.cache: Cache | None = None
+        if cache is not None:
+            names = {name: str(path) for name, path in zip(self.linted, self.files, strict=True)}
+            version = chosen(settings.target_torch)
+            self.cache = Cache(cache, context_of(self.base, names, version, own_code()))
 
     def run(self) -> StaticResult:
         """Walk every region of every file, then the public functions that none of them entered."""
@@ -129,7 +136,9 @@ class _Session:
         # What a real region reaches is reported as that region's.
         second = self._outcomes(second_pass(zip(tasks, first, strict=True)))
         outcomes = [*first, *second]
-        fallbacks = frozenset(rule.code for rule in self.rules if rule.fallback)
+        if self.cache is not None:
+            self.cache.trim()
+        fallbacks = frozenset(code for outcome in outcomes for code in outcome.fallbacks)
         return StaticResult(
             combined((outcome.findings for outcome in outcomes), fallbacks),
             (
@@ -143,7 +152,19 @@ class _Session:
         return path.relative_to(self.base).as_posix() if path.is_relative_to(self.base) else path.as_posix()
 
     def _outcomes(self, tasks: Sequence[Task]) -> list[Outcome]:
-        """What the tasks give, in their order."""
+        """What the tasks give, in their order: kept from an earlier run, or worked out now."""
+        if self.cache is None:
+            return self._worked_out(tasks)
+        found = [self.cache.get(task) for task in tasks]
+        missing = [task for task, outcome in zip(tasks, found, strict=True) if outcome is None]
+        new = self._worked_out(missing)
+        for task, outcome in zip(missing, new, strict=True):
+            self.cache.put(task, outcome)
+        rest = iter(new)
+        return [outcome if outcome is not None else next(rest) for outcome in found]
+
+    def _worked_out(self, tasks: Sequence[Task]) -> list[Outcome]:
+        load_rules(), load(self.settings.target_torch)  # before children are forked, so that they need not
         sizes = [self._size(task) for task in tasks]
         if self.jobs and len(tasks) > 1:
             return in_workers(tasks, batches(sizes, self.jobs), self._walked, self.jobs)
@@ -156,9 +177,10 @@ class _Session:
         """Do the tasks one after another, in this process. They share the parsed files and nothing else."""
         program = Program(self.files)
         table = load(self.settings.target_torch)
+        rules = load_rules()
 
         def walk(task: Task) -> Outcome:
-            flagger = Flagger(self.rules, frozenset(self.linted))
+            flagger = Flagger(rules, frozenset(self.linted))
             return Walk(task, program, table, flagger, self.base, self.watch).outcome()
 
         for task in tasks:

@@ -78,6 +78,7 @@ class Walk:
         return Outcome(
             findings=self.flagger.findings(),
             failures=tuple(self.failures),
+            fallbacks=self.flagger.fallbacks,
             unread=tuple(Failure(self.tracer.display_path(path), str(error), error.line) for path, error in unread),
             entered=frozenset(name_of(ref) for ref in self.tracer.entered),
             public=tuple(

@@ -37,14 +37,16 @@ class Task:
 class Outcome:
     """What one task gave.
 
-    `entered` are the functions that its regions reached, `public` the public functions that they did not reach, both
-    by `name_of`. `read` are the files that were looked into, with the digest of their content ("" if unreadable), and
-    `absent` those that were looked for and not there. `unread` are files that cannot be read or parsed.
+    `fallbacks` are the rules that give way to others. `entered` are the functions that regions reached, `public` the
+    public functions that they did not reach, both by `name_of`. `read` are the files that were looked into, with the
+    digest of their content ("" if unreadable), and `absent` those that were looked for and not there. `unread` are
+    files that cannot be read or parsed.
     """
 
     findings: tuple[Finding, ...] = ()
     failures: tuple[Failure, ...] = ()
     unread: tuple[Failure, ...] = ()
+    fallbacks: tuple[str, ...] = ()
     entered: frozenset[str] = frozenset()
     public: tuple[str, ...] = ()
     read: dict[str, str] = field(default_factory=dict)

@@ -1,0 +1,211 @@
+"""Outcomes kept between runs, each with what it depends on.
+
+An entry is one file: the digest of all that follows, then JSON. It is written beside its place and moved there, so that
+a reader sees a whole entry or none, whoever else writes and whenever a writer is killed. An entry counts only while
+every file it was made from has the same content, and every file that was looked for in vain is still absent; what does
+not count, or cannot be read, is as good as no entry.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from compilelint.model import Failure, Finding, Rewrite, Span, Step
+from compilelint.static.program import digest_of
+from compilelint.static.work import Outcome, Task
+
+MOST_BYTES = 128 * 1024 * 1024
+"""When the entries take more than this, those that were used least recently go until half of it is free."""
+TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# A cache folder, see https://bford.info/cachedir/\n"
+
+
+class Cache:
+    """The entries in `folder`. `context` tells all that outcomes depend on besides files.
+
+    Where the folder cannot be written, nothing is kept.
+    """
+
+    def __init__(self, folder: Path, context: str) -> None:
+        self._folder = folder
+        self._context = context
+        self._digests: dict[str, str] = {}
+        self._absent: dict[str, bool] = {}
+        self._made = False
+
+    def get(self, task: Task) -> Outcome | None:
+        """The outcome that was kept for a task, if all it depends on is as it was."""
+        place = self._place(task)
+        try:
+            digest, _, text = place.read_bytes().partition(b"\n")
+            if digest.decode() != digest_of(text):
+                return None
+            entry = json.loads(text)
+            if entry["public"] != _listed(task.public) or not self._current(entry["read"], entry["absent"]):
+                return None
+            os.utime(place)
+            return _outcome(entry)
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
+
+    def put(self, task: Task, outcome: Outcome) -> None:
+        """Keep an outcome, unless the pass itself failed in it."""
+        if outcome.failures:
+            return
+        text = json.dumps({"public": _listed(task.public), **_entry(outcome)}, separators=(",", ":")).encode()
+        try:
+            self._make_folder()
+            _write(self._place(task), digest_of(text).encode() + b"\n" + text)
+        except OSError:
+            return
+
+    def trim(self) -> None:
+        """Remove what was used least recently where the entries have grown too many, and what a killed run left."""
+        entries = sorted(_entries(self._folder), key=lambda entry: entry[0], reverse=True)
+        total = 0
+        full = sum(size for _, size, _ in entries) > MOST_BYTES
+        for _, size, path in entries:
+            total += size
+            if full and total > MOST_BYTES // 2:
+                path.unlink(missing_ok=True)
+
+    def _place(self, task: Task) -> Path:
+        which = "regions" if task.public is None else "public"
+        key = "\0".join((self._context, which, *task.modules, "", *task.entry_points))
+        return self._folder / f"{digest_of(key.encode(errors='surrogateescape'))}.json"
+
+    def _current(self, read: dict[str, str], absent: list[str]) -> bool:
+        return all(self._digest(path) == digest for path, digest in read.items()) and all(
+            self._is_absent(path) for path in absent
+        )
+
+    def _digest(self, path: str) -> str:
+        if path not in self._digests:
+            try:
+                self._digests[path] = digest_of(Path(path).read_bytes())
+            except OSError:
+                self._digests[path] = ""
+        return self._digests[path]
+
+    def _is_absent(self, path: str) -> bool:
+        if path not in self._absent:
+            self._absent[path] = not Path(path).is_file()
+        return self._absent[path]
+
+    def _make_folder(self) -> None:
+        if not self._made:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            for name, text in ((".gitignore", "*\n"), ("CACHEDIR.TAG", TAG)):
+                if not (self._folder / name).exists():
+                    _write(self._folder / name, text.encode())
+            self._made = True
+
+
+def own_code() -> str:
+    """What tells one state of compilelint itself from another: version, and size and time of each of its files."""
+    import compilelint.rules
+
+    folders = [*compilelint.__path__, *compilelint.rules.__path__]
+    files = sorted(file for folder in folders for file in Path(folder).rglob("*") if file.suffix in (".py", ".json"))
+    stats = ((file.stat(), file) for file in files)
+    return "\0".join([compilelint.__version__, *(f"{file}:{s.st_size}:{s.st_mtime_ns}" for s, file in stats)])
+
+
+def context_of(base: Path, names: dict[str, str], torch: str, stamp: str) -> str:
+    """All that an outcome depends on besides the content of files.
+
+    `base` is the folder that paths are shown relative to, `names` the linted modules and where they lie, `torch` the
+    version of the knowledge table, `stamp` that of compilelint's own code.
+    """
+    python = ".".join(map(str, sys.version_info))
+    modules = (f"{name}\0{path}" for name, path in names.items())
+    text = "\0".join((stamp, python, torch, base.as_posix(), *modules))
+    return digest_of(text.encode(errors="surrogateescape"))
+
+
+def _entries(folder: Path) -> Iterator[tuple[float, int, Path]]:
+    """When each entry was used last, its size in bytes, and its path."""
+    try:
+        found = list(os.scandir(folder))
+    except OSError:
+        return
+    for entry in found:
+        try:
+            status = entry.stat()
+        except OSError:  # another run has just removed it
+            continue
+        if entry.name.endswith((".json", ".new")):
+            yield status.st_mtime, status.st_size, Path(entry.path)
+
+
+def _write(place: Path, data: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(suffix=".new", dir=place.parent)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+    Path(temporary).replace(place)
+
+
+def _listed(names: tuple[str, ...] | None) -> list[str] | None:
+    return None if names is None else list(names)
+
+
+def _entry(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "findings": [_finding_entry(finding) for finding in outcome.findings],
+        "fallbacks": outcome.fallbacks,
+        "unread": [[failure.path, failure.message, failure.line] for failure in outcome.unread],
+        "entered": sorted(outcome.entered),
+        "roots": outcome.public,
+        "read": outcome.read,
+        "absent": sorted(outcome.absent),
+    }
+
+
+def _finding_entry(finding: Finding) -> dict[str, Any]:
+    entry: dict[str, Any] = {name: getattr(finding, name) for name in _PLAIN}
+    entry["span"] = _span_entry(finding.span)
+    entry["region"] = [[step.path, step.line, step.function, step.note] for step in finding.region]
+    rewrite = finding.rewrite
+    if rewrite is not None:
+        part = _span_entry(rewrite.part) if rewrite.part is not None else None
+        entry["rewrite"] = [
+            *(rewrite.how, rewrite.title, rewrite.safety, _span_entry(rewrite.span), rewrite.template, part)
+        ]
+    return entry
+
+
+_PLAIN = ("rule", "name", "hazard", "path", "function", "message", "instead", "confidence", "statement", "fingerprint")
+"""What the static pass sets of a finding and JSON keeps as it is."""
+
+
+def _span_entry(span: Span) -> list[int]:
+    return [getattr(span, field.name) for field in fields(Span)]
+
+
+def _outcome(entry: dict[str, Any]) -> Outcome:
+    return Outcome(
+        findings=tuple(_finding(one) for one in entry["findings"]),
+        fallbacks=tuple(entry["fallbacks"]),
+        unread=tuple(Failure(*one) for one in entry["unread"]),
+        entered=frozenset(entry["entered"]),
+        public=tuple(entry["roots"]),
+        read=entry["read"],
+        absent=frozenset(entry["absent"]),
+    )
+
+
+def _finding(entry: dict[str, Any]) -> Finding:
+    rewrite = entry.pop("rewrite", None)
+    entry["span"] = Span(*entry["span"])
+    entry["statement"] = tuple(entry["statement"])
+    entry["region"] = tuple(Step(*step) for step in entry["region"])
+    if rewrite is not None:
+        how, title, safety, span, template, part = rewrite
+        entry["rewrite"] = Rewrite(how, title, safety, Span(*span), template, Span(*part) if part else None)
+    return Finding(**entry)

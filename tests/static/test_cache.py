@@ -1,0 +1,183 @@
+"""Outcomes kept between runs: never another result than without, whatever happened to files, entries and writers."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from compilelint.config import Settings
+from compilelint.static import StaticResult, lint, work
+from compilelint.static.cache import MOST_BYTES, Cache
+from compilelint.static.work import Outcome, Task
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+APPENDED = (
+    "\n\n@torch.compile\ndef added(x):\n    print(x.sum().item())\n    return x\n",
+    "\n\ndef public_one(x: torch.Tensor):\n    return x[x > 0]\n",
+    "\n\nclass Added(torch.nn.Module):\n    def forward(self, x):\n        if x.sum() > 0:\n            return x\n        return -x\n",
+    "\nthis is no Python\n",
+    "\n# nothing\n",
+)
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the fixtures, cut into units of two or three files."""
+    monkeypatch.setattr(work, "LEAST_FILES", 2)
+    monkeypatch.setattr(work, "MOST_FILES", 3)
+    monkeypatch.chdir(tmp_path)
+    return Path(shutil.copytree(FIXTURES, tmp_path / "fixtures", ignore=shutil.ignore_patterns("*.json", "*.md")))
+
+
+def run(tree: Path, cache: Path | None, jobs: int = 0) -> StaticResult:
+    return lint(sorted(tree.rglob("*.py")), Settings(root=tree), jobs, cache)
+
+
+def edit(tree: Path, chance: random.Random) -> None:
+    """One change as people make them: text added, taken back, a line removed, a file moved, removed or added."""
+    file = chance.choice(sorted(tree.rglob("*.py")))
+    how = chance.choice(("append", "append", "append", "restore", "remove line", "delete", "add", "move"))
+    original = FIXTURES / file.relative_to(tree)
+    if how == "append":
+        file.write_text(file.read_text() + chance.choice(APPENDED))
+    elif how == "restore" and original.exists():
+        shutil.copy(original, file)
+    elif how == "remove line":
+        lines = file.read_text().splitlines(keepends=True)
+        del lines[chance.randrange(len(lines) or 1) :][:1]
+        file.write_text("".join(lines))
+    elif how == "delete":
+        file.unlink()
+    elif how == "add":
+        (file.parent / f"new_{chance.randrange(5)}.py").write_text("import torch\n" + chance.choice(APPENDED))
+    elif how == "move":
+        file.rename(file.with_name(f"moved_{file.name}"))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_sequence_of_edits_gives_what_a_run_without_cache_gives(tree: Path, tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    for step in range(6):
+        kept = run(tree, tmp_path / "cache", jobs=step % 3)
+        assert kept == run(tree, None)
+        assert kept == run(tree, tmp_path / "cache")
+        for _ in range(chance.randrange(3)):
+            edit(tree, chance)
+
+
+def test_only_what_a_change_can_reach_is_walked_again(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(tree, tmp_path / "cache")
+    walked: list[Task] = []
+    put = Cache.put
+
+    def watch(cache: Cache, task: Task, outcome: Outcome) -> None:
+        walked.append(task)
+        put(cache, task, outcome)
+
+    monkeypatch.setattr(Cache, "put", watch)
+    run(tree, tmp_path / "cache")
+    assert walked == []
+    changed = sorted(tree.rglob("hazards.py"))[0]
+    changed.write_text(changed.read_text() + APPENDED[0])
+    run(tree, tmp_path / "cache")
+    assert walked
+    assert all(f"{changed.parent.name}.hazards" in str(task.modules) or "hazards" in str(task) for task in walked)
+    assert len(walked) < len(list(work.units(tuple(str(file) for file in tree.rglob("*.py")))))
+
+
+def test_a_file_that_was_looked_for_and_appears_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    package = tmp_path / "pkg"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    model = package / "model.py"
+    model.write_text("import torch\nfrom .ops import f\n@torch.compile\ndef g(x):\n    return f(x)\n")
+    cache, settings = tmp_path / "cache", Settings(root=tmp_path)
+    assert lint([model], settings, cache=cache).findings == ()
+    (package / "ops.py").write_text("def f(x):\n    return int(x.sum())\n")
+    assert lint([model], settings, cache=cache) == lint([model], settings)
+
+
+@pytest.mark.parametrize("damage", [b"", b"\n", b"{}", b"\xff\xfe", None])
+def test_damaged_entries_are_made_anew(tree: Path, tmp_path: Path, damage: bytes | None) -> None:
+    cache = tmp_path / "cache"
+    expected = run(tree, cache)
+    entries = sorted(cache.glob("*.json"))
+    assert len(entries) > 5
+    for number, entry in enumerate(entries):
+        data = entry.read_bytes()
+        cut = data[: len(data) * (number + 1) // (len(entries) + 1)]
+        entry.write_bytes(cut if damage is None else damage)
+    assert run(tree, cache) == expected
+    assert run(tree, cache) == expected
+
+
+def test_what_cannot_be_kept_is_worked_out(tree: Path, tmp_path: Path) -> None:
+    place = tmp_path / "cache"
+    place.write_text("a file")
+    assert run(tree, place) == run(tree, None)
+
+
+def test_a_failure_of_ours_is_not_kept(tmp_path: Path) -> None:
+    from compilelint.model import Failure
+
+    cache = Cache(tmp_path, "context")
+    cache.put(Task(("m",)), Outcome(failures=(Failure("m.py", "internal error"),)))
+    assert cache.get(Task(("m",))) is None
+
+
+def test_runs_at_the_same_time_agree(tree: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "compilelint", "fixtures", "--output-format", "json", "--exit-zero"]
+
+    def once(cache: str) -> str:
+        done = subprocess.run([*command, *cache.split()], cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    expected = once("--no-cache")
+    with ThreadPoolExecutor(3) as pool:
+        assert set(pool.map(once, ["--cache-dir cache"] * 3)) == {expected}
+
+
+def test_a_killed_run_leaves_nothing_wrong(tree: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    program = (
+        "import os, signal, sys; from pathlib import Path; from compilelint.static import cache, lint, work;"
+        "from compilelint.config import Settings; work.LEAST_FILES, work.MOST_FILES = 2, 3;"
+        "write, left = cache._write, [4];\n"
+        "def killed(place, data):\n"
+        "    left[0] -= 1\n"
+        "    if not left[0]:\n"
+        "        place.with_suffix('.new').write_bytes(data[: len(data) // 2]); os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    write(place, data)\n"
+        "cache._write = killed; tree = Path('fixtures').resolve()\n"
+        "lint(sorted(tree.rglob('*.py')), Settings(root=tree), 0, Path('cache').resolve())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert list(cache.glob("*.new"))
+    assert run(tree, cache) == run(tree, None)
+
+
+def test_the_folder_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MOST_BYTES >= 1024 * 1024
+    monkeypatch.setattr("compilelint.static.cache.MOST_BYTES", 4000)
+    cache = Cache(tmp_path, "context")
+    for number in range(40):
+        cache.put(Task((f"m{number}",)), Outcome(read={}))
+        os.utime(max(tmp_path.glob("*.json"), key=lambda path: path.stat().st_mtime_ns), (number, number))
+    cache.trim()
+    assert 0 < sum(path.stat().st_size for path in tmp_path.glob("*.json")) <= 4000
+    assert cache.get(Task(("m39",))) is not None
+    assert cache.get(Task(("m0",))) is None
+    assert (tmp_path / "CACHEDIR.TAG").read_text().startswith("Signature: 8a477f597d28d172789f06886806bc55")
+    assert (tmp_path / ".gitignore").read_text() == "*\n"
