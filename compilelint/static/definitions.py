@@ -19,6 +19,10 @@ class ClassRef:
     qualname: str
     node: ast.ClassDef = field(compare=False, repr=False)
 
+    def __hash__(self) -> int:
+        """Cheaper than of all that is compared: references are keys everywhere."""
+        return hash(self.qualname)
+
 
 @dataclass(frozen=True, slots=True)
 class FunctionRef:
@@ -30,6 +34,10 @@ class FunctionRef:
     column: int
     node: Scope = field(compare=False, repr=False)
     owner: ClassRef | None = field(default=None, compare=False, repr=False)
+
+    def __hash__(self) -> int:
+        """See ClassRef."""
+        return hash(self.qualname) ^ self.line
 
 
 @dataclass(frozen=True, slots=True)

@@ -259,6 +259,8 @@ def _add(flat: list[Value], new: Value) -> None:
 
 def _merge(old: Value, new: Value) -> Value | None:
     """One value that covers two of the same sort, or None when they stay apart in a union."""
+    if type(old) is not type(new) and not (isinstance(old, (Const, Scalar)) and isinstance(new, (Const, Scalar))):
+        return None
     if isinstance(old, Tensor) and isinstance(new, Tensor):
         return Tensor(
             element=old.element if old.element == new.element else None,
