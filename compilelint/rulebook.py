@@ -35,6 +35,11 @@ def load_rules() -> tuple[Rule, ...]:
     return tuple(rules[code] for code in sorted(rules))
 
 
+def rule_folders() -> tuple[str, ...]:
+    """The folders that rules are looked for in."""
+    return tuple(compilelint.rules.__path__)
+
+
 def rule_from(module: ModuleType) -> Rule:
     """Build the Rule out of a rule module; raises RuleError when a part is missing."""
     file = module.__name__.rpartition(".")[2]

@@ -313,3 +313,22 @@ def test_python_without_docstrings_is_told_in_one_line() -> None:
     run = subprocess.run([sys.executable, "-OO", "-m", "compilelint", "rule"], capture_output=True, text=True)
     assert run.returncode == 2
     assert run.stderr == "compilelint: python -OO drops the docstrings that the rules are documented in: use -O\n"
+
+
+def test_outcomes_are_kept_where_one_says_and_cleaned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.py").write_text(SOURCE)
+    assert main(["model.py", "--no-cache", "--exit-zero"]) == 0
+    assert not (tmp_path / ".compilelint_cache").exists()
+    assert main(["model.py", "--exit-zero"]) == 0
+    assert (tmp_path / ".compilelint_cache" / ".gitignore").read_text() == "*\n"
+    assert main(["model.py", "--exit-zero", "--cache-dir", "kept"]) == 0
+    assert list((tmp_path / "kept").glob("*.json"))
+    assert main(["clean"]) == 0
+    assert not (tmp_path / ".compilelint_cache").exists()
+    (tmp_path / "other").mkdir()
+    assert main(["clean", "--cache-dir", "other"]) == 2
+    assert (tmp_path / "other").exists()
+    (tmp_path / "compilelint.toml").write_text('cache-dir = "kept"')
+    assert main(["clean"]) == 0
+    assert not (tmp_path / "kept").exists()

@@ -17,7 +17,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from compilelint import __version__
 from compilelint.model import Failure, Finding, Rewrite, Span, Step
+from compilelint.rulebook import rule_folders
 from compilelint.static.program import digest_of
 from compilelint.static.work import Outcome, Task
 
@@ -109,12 +111,10 @@ class Cache:
 
 def own_code() -> str:
     """What tells one state of compilelint itself from another: version, and size and time of each of its files."""
-    import compilelint.rules
-
-    folders = [*compilelint.__path__, *compilelint.rules.__path__]
-    files = sorted(file for folder in folders for file in Path(folder).rglob("*") if file.suffix in (".py", ".json"))
+    folders = (Path(__file__).parents[1], *map(Path, rule_folders()))
+    files = sorted(file for folder in folders for file in folder.rglob("*") if file.suffix in (".py", ".json"))
     stats = ((file.stat(), file) for file in files)
-    return "\0".join([compilelint.__version__, *(f"{file}:{s.st_size}:{s.st_mtime_ns}" for s, file in stats)])
+    return "\0".join([__version__, *(f"{file}:{s.st_size}:{s.st_mtime_ns}" for s, file in stats)])
 
 
 def context_of(base: Path, names: dict[str, str], torch: str, stamp: str) -> str:

@@ -124,7 +124,7 @@ class _Session:
         self.cache: Cache | None = None
         if cache is not None:
             names = {name: str(path) for name, path in zip(self.linted, self.files, strict=True)}
-            version = chosen(settings.target_torch)
+            version = str(chosen(settings.target_torch))
             self.cache = Cache(cache, context_of(self.base, names, version, own_code()))
 
     def run(self) -> StaticResult:

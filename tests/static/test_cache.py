@@ -22,7 +22,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 APPENDED = (
     "\n\n@torch.compile\ndef added(x):\n    print(x.sum().item())\n    return x\n",
     "\n\ndef public_one(x: torch.Tensor):\n    return x[x > 0]\n",
-    "\n\nclass Added(torch.nn.Module):\n    def forward(self, x):\n        if x.sum() > 0:\n            return x\n        return -x\n",
+    "\n\nclass Added(torch.nn.Module):\n    def forward(self, x):\n        return x if x.sum() > 0 else -x\n",
     "\nthis is no Python\n",
     "\n# nothing\n",
 )

@@ -1,0 +1,52 @@
+"""Child processes: the same outcomes in the same order, and one that dies costs its own tasks only."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from compilelint.static.work import Outcome, Task, units
+from compilelint.static.workers import batches, can_fork, in_workers
+
+pytestmark = pytest.mark.skipif(not can_fork(), reason="children are forked on Linux only")
+TASKS = [Task((f"m{number}",)) for number in range(7)]
+
+
+def walk(tasks: Sequence[Task]) -> Iterator[Outcome]:
+    """Gives back what it was asked; the task `m4` kills its process."""
+    for task in tasks:
+        if task.modules == ("m4",) and os.environ.get("DIE"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield Outcome(public=task.modules)
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 5])
+def test_outcomes_come_in_the_order_of_tasks(jobs: int) -> None:
+    outcomes = in_workers(TASKS, batches([3] * len(TASKS), jobs), walk, jobs)
+    assert [outcome.public for outcome in outcomes] == [task.modules for task in TASKS]
+
+
+def test_a_child_that_dies_costs_what_it_had_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DIE", "1")
+    outcomes = in_workers(TASKS, [[0, 1], [2, 3, 4, 5], [6]], walk, 2)
+    assert [bool(outcome.failures) for outcome in outcomes] == [False] * 4 + [True, True, False]
+    assert [failure.path for failure in outcomes[5].failures] == ["m5"]
+    assert "-9" in outcomes[5].failures[0].message
+
+
+@pytest.mark.parametrize("sizes", [[], [1], [500, 1, 1, 500], [40] * 30])
+@pytest.mark.parametrize("jobs", [1, 2, 16])
+def test_batches_hold_every_task_once(sizes: list[int], jobs: int) -> None:
+    assert [position for batch in batches(sizes, jobs) for position in batch] == list(range(len(sizes)))
+
+
+def test_a_new_file_moves_few_cuts() -> None:
+    names = [f"pkg.mod{number:04}" for number in range(2000)]
+    before = set(units(names))
+    after = list(units([*names[:700], "pkg.mod0699b", *names[700:]]))
+    assert [name for unit in after for name in unit] == [*names[:700], "pkg.mod0699b", *names[700:]]
+    assert len([unit for unit in after if unit not in before]) <= 5
+    assert all(len(unit) <= 96 for unit in after)
