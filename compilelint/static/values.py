@@ -278,6 +278,8 @@ def _merge(old: Value, new: Value) -> Value | None:
     if isinstance(old, Sequence) and isinstance(new, Sequence) and old.form == new.form:
         if old.items is not None and new.items is not None and len(old.items) == len(new.items):
             return Sequence(old.form, tuple(join(a, b) for a, b in zip(old.items, new.items, strict=True)))
+        if _tells_places(old) and _tells_places(new):
+            return None  # `(states, sizes)` and `(states, sizes, attentions)`: what stands where is worth keeping
         if () in (old.items, new.items):  # an empty list says nothing of what the other one holds
             return Sequence(old.form, None, element_of(new if old.items == () else old))
         return Sequence(old.form, None, join(element_of(old), element_of(new)))
@@ -295,6 +297,11 @@ def _merge(old: Value, new: Value) -> Value | None:
     if isinstance(old, Const) and isinstance(new, Scalar) and old.value is not None:
         return new if new.type == old.type else Scalar("object", new.origin)
     return None
+
+
+def _tells_places(value: Sequence) -> bool:
+    """Whether a tuple holds things of different sorts, each in its place."""
+    return value.form == "tuple" and value.items is not None and len({type(item) for item in value.items}) > 1
 
 
 def _merge_constants(old: Const, new: Const) -> Value | None:

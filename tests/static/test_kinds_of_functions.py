@@ -329,3 +329,10 @@ def test_functions_that_are_handed_on(call: str) -> None:
     seen = probe(f"{source}@torch.compile\ndef step(x):\n    probe({call})")
     assert "a tensor (by annotation or use)" in {describe(s.value) for s in seen.sightings if s.function == "flags"}
     assert "a tensor of bool" in {describe(s.value)[:16] for s in seen.sightings if s.function == "step"}
+
+
+def test_a_function_called_in_too_many_ways_gives_what_it_gave_before() -> None:
+    padding = "    pass\n" * 12
+    function = f"def pick(t, how):\n{padding}    return eval("t > 3") if how == 3 else t > how\n"
+    calls = "".join(f"pick(x, {how})\n" for how in range(12))
+    assert kinds_of(f"{function}---\n{calls}probe(pick(x, 99))\n") == "a tensor of bool (by annotation or use)"

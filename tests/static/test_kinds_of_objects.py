@@ -88,6 +88,22 @@ less, more, negative = boxes < 3, 3 > boxes, -boxes
 boxes *= 2
 probe((less, more, negative))  # a tuple of (a tensor of bool, a tensor of bool, a tensor of int)
 
+class Cache(nn.Module):
+    def forward(self, t):
+        return t > 0
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cache = None
+    def forward(self, t):
+        if self.cache is not None:
+            probe(self.cache(t))  # a tensor of bool || a tensor of bool (by annotation or use)
+def set_up(model):
+    for layer in model.layers:
+        layer.cache = Cache()
+---
+Attention()(x)
+
 class Bag:
     def __contains__(self, item):
         probe(item)  # a tensor of int

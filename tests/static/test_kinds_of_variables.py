@@ -66,6 +66,13 @@ probe((first, rest, last))  # a tuple of (a tensor of float, a list of a Python 
 first, *rest = [x, mask]
 probe(first)  # a tensor of float
 
+out = (x, x.shape) if flag else (x, x.shape, mask)
+probe(out[1])  # a size of a Python int from a shape
+
+out = (x, 1) if flag else (x, 1, mask)
+first, *rest = out
+probe(out[-1])  # 1 or a tensor of bool
+
 a = b = mask
 probe(b)  # a tensor of bool
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, assigned_in, class_members
+from compilelint.static.syntax import nodes_in
 from compilelint.static.tracer.annotations import value_of_annotation
 from compilelint.static.tracer.frame import Frame, Mode, key_of
 from compilelint.static.values import (
+    NONE,
     UNKNOWN,
     Function,
     Instance,
@@ -102,13 +105,34 @@ def _fields(ref: ClassRef, tracer: Tracer) -> list[tuple[str, Value]]:
 
 
 def assigned_elsewhere(owner: Instance, name: str, tracer: Tracer) -> Value | None:
-    """See `Tracer.assigned_elsewhere`: the first few `self.name = …` in methods other than the ones walked."""
+    """See `Tracer.assigned_elsewhere`: the first few `self.name = …`, or else what the file assigns from outside."""
     sites = [
         site for ref in tracer.program.mro(owner.ref) if isinstance(ref, ClassRef) for site in assigned_in(ref, name)
     ]
-    if not sites:
-        return None
-    return join_all(_value_in_method(value, method, owner, tracer) for method, value in sites[:MAX_SITES])
+    found = [_value_in_method(value, method, owner, tracer) for method, value in sites[:MAX_SITES]]
+    module = tracer.program.module(owner.ref.module)
+    if module is not None and all(value == NONE for value in found):
+        frame = tracer.module_frame(module)
+        outside = _assigned_from_outside(module.tree).get(name, ())
+        found += [tracer.evaluate(value, frame) for value in outside[:MAX_SITES]]
+    return join_all(found) if found else None
+
+
+@lru_cache(maxsize=256)
+def _assigned_from_outside(tree: ast.Module) -> dict[str, list[ast.expr]]:
+    """What a file assigns to attributes of anything but `self`: `layer.attention.cache = Cache(…)`."""
+    found: dict[str, list[ast.expr]] = {}
+    for node in nodes_in(tree):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Attribute) and not _is_self(target.value):
+                    found.setdefault(target.attr, []).append(node.value)
+    return found
+
+
+def _is_self(node: ast.expr) -> bool:
+    """Whether an expression is, by its name, the object whose method this is."""
+    return isinstance(node, ast.Name) and node.id in ("self", "cls")
 
 
 def _value_in_method(node: ast.expr, method: FunctionRef, owner: Instance, tracer: Tracer) -> Value:

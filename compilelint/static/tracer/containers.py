@@ -18,6 +18,7 @@ from compilelint.static.values import (
     Tensor,
     Value,
     element_of,
+    gives_tensors,
     join,
     join_all,
 )
@@ -99,7 +100,8 @@ def _mapping_method(
                 if isinstance(default, Const) and default.type == "bool"
                 else join(receiver.element, default)
             )
-        return join(element_of(receiver), default)
+        # The default tells what sort of thing is asked for.
+        return join(element_of(receiver) if default == NONE or gives_tensors(default) else UNKNOWN, default)
     if name == "values":
         return Sequence("iterator", None, element_of(receiver))
     if name == "keys":

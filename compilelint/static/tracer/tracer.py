@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -378,9 +379,12 @@ class Tracer:
 
     def _joined(self, ways: list[Way]) -> Value:
         """What the ways walked so far gave, where they agree on what sort of thing it is."""
-        result = join_all(self._results[way] for way in ways)
-        tensors = [isinstance(option, Tensor) or option == NONE for option in options(result)]
-        return result if all(tensors) or not any(tensors) else UNKNOWN
+        found = [option for way in ways for option in options(self._results[way]) if option != UNKNOWN]
+        tensors = [isinstance(option, Tensor) or option == NONE for option in found]
+        if not any(tensors):
+            return join_all(self._results[way] for way in ways)
+        # A function that gave tensors for other arguments gives one for these, as far as anything is known.
+        return join_all(_unsure(option) for option in found) if all(tensors) else UNKNOWN
 
     def _walk(self, frame: Frame) -> Value:
         node = frame.ref.node
@@ -434,6 +438,10 @@ class Tracer:
             self._elsewhere[key] = None
             self._elsewhere[key] = construction.assigned_elsewhere(owner, name, self)
         return self._elsewhere[key]
+
+
+def _unsure(value: Value) -> Value:
+    return replace(value, sure=False) if isinstance(value, Tensor) else value
 
 
 def _is_small(ref: FunctionRef) -> bool:
