@@ -284,6 +284,17 @@ def test_context_is_read_but_not_reported(
     assert [finding["rule"] for finding in json.loads(capsys.readouterr().out)["findings"]] == ["CL201"]
 
 
+@pytest.mark.parametrize("format", ["concise", "full"])
+def test_quiet_leaves_out_the_sum(static: StaticPass, capsys: pytest.CaptureFixture[str], format: str) -> None:
+    assert main(["-q", "--output-format", format]) == 1
+    out = capsys.readouterr().out
+    assert "CL201" in out
+    assert "Found" not in out
+    static.findings = ()
+    assert main(["--quiet", "--output-format", format]) == 0
+    assert capsys.readouterr().out == ""
+
+
 def test_statistics(static: StaticPass, capsys: pytest.CaptureFixture[str]) -> None:
     static.findings = (PRINT, replace(PRINT, fingerprint="2"), ITEM)
     assert main(["--statistics", "--output-format", "concise"]) == 1

@@ -249,6 +249,7 @@ def _output_options(parser: Parser) -> None:
         help=f"one of {', '.join(FORMATS)}; to FILE, or to stdout (repeatable; default: full)",
     )
     group.add_argument("-o", "--output-file", metavar="FILE", help="where the format without a FILE goes")
+    group.add_argument("-q", "--quiet", action="store_true", help="without the line that sums up, for people's formats")
     group.add_argument("--statistics", action="store_true", help="count findings per rule")
     group.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: auto")
     group.add_argument("--sarif-category", metavar="ID", help="automationDetails.id of the SARIF run (default: none)")

@@ -53,6 +53,7 @@ def emit(report: Report, wanted: Iterable[Output], options: argparse.Namespace, 
             sources,
             colour=colour,
             statistics=options.statistics,
+            quiet=options.quiet,
             category=options.sarif_category or "",
             warn=lambda message: print(f"compilelint: {message}", file=sys.stderr),
         )

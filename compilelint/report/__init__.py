@@ -40,14 +40,15 @@ def _silent(message: str) -> None:
 class Look:
     """What a reporter may know besides the report.
 
-    `width` None: the terminal's, or 100 columns where there is none. `category`: SARIF's automationDetails.id. `warn`
-    takes one line about what a format had to leave out.
+    `width` None: the terminal's, or 100 columns where there is none. `quiet`: without the line that sums up.
+    `category`: SARIF's automationDetails.id. `warn` takes one line about what a format had to leave out.
     """
 
     sources: Sources
     colour: bool = False
     width: int | None = None
     statistics: bool = False
+    quiet: bool = False
     category: str = ""
     warn: Callable[[str], None] = _silent
 

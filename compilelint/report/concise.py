@@ -22,8 +22,9 @@ def concise(report: Report, look: Look) -> str:
     ]
     if look.statistics:
         lines = statistics_lines(report.findings)
-    lines.append(summary_line(report))
-    return "\n".join(lines) + "\n"
+    if not look.quiet:
+        lines.append(summary_line(report))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _line(finding: Finding, sources: Sources) -> str:

@@ -70,7 +70,8 @@ def full(report: Report, look: Look) -> str:
         for line in statistics_lines(report.findings):
             console.print(line)
         console.print()
-    console.print(summary_line(report), style="bold" if report.findings else "bold green", soft_wrap=True)
+    if not look.quiet:
+        console.print(summary_line(report), style="bold" if report.findings else "bold green", soft_wrap=True)
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().split("\n")[:-1])
 
 
