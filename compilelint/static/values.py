@@ -335,6 +335,11 @@ def tensors_in(value: Value) -> tuple[Tensor, ...]:
     return tuple(option for option in options(value) if isinstance(option, Tensor))
 
 
+def as_claimed(value: Value) -> Value:
+    """`value` as sure as an annotation would make it."""
+    return Tensor(value.element, value.rank, False, value.host) if isinstance(value, Tensor) else value
+
+
 def gives_tensors(value: Value) -> bool:
     """Whether a value is a tensor, or a list, tuple or dict with one in it."""
     return any(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +39,7 @@ from compilelint.static.values import (
     Sequence,
     Tensor,
     Value,
+    as_claimed,
     join_all,
     options,
 )
@@ -384,7 +384,7 @@ class Tracer:
         if not any(tensors):
             return join_all(self._results[way] for way in ways)
         # A function that gave tensors for other arguments gives one for these, as far as anything is known.
-        return join_all(_unsure(option) for option in found) if all(tensors) else UNKNOWN
+        return join_all(as_claimed(option) for option in found) if all(tensors) else UNKNOWN
 
     def _walk(self, frame: Frame) -> Value:
         node = frame.ref.node
@@ -438,10 +438,6 @@ class Tracer:
             self._elsewhere[key] = None
             self._elsewhere[key] = construction.assigned_elsewhere(owner, name, self)
         return self._elsewhere[key]
-
-
-def _unsure(value: Value) -> Value:
-    return replace(value, sure=False) if isinstance(value, Tensor) else value
 
 
 def _is_small(ref: FunctionRef) -> bool:
