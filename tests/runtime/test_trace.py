@@ -93,7 +93,8 @@ def test_a_version_that_tells_no_breaks_says_so() -> None:
 def test_the_installed_torch_traces_what_is_observed_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     monkeypatch.setenv("TORCH_TRACE", str(tmp_path))
-    observed = run_program([sys.executable, str(MODEL)], timeout=120)
+    observed = run_program([sys.executable, str(MODEL)], timeout=300)
+    assert (observed.status, observed.detail) == ("ok", "")
     read = read_trace(tmp_path, [MODEL])
     as_read = {(item[0].replace("fullgraph", "frame-skip"), *item[1:]) for item in seen(observed)}
     assert seen(read) == as_read
