@@ -20,7 +20,7 @@ from typing import Any
 from compilelint import __version__
 from compilelint.model import Failure, Finding, Rewrite, Span, Step
 from compilelint.rulebook import rule_folders
-from compilelint.static.program import digest_of
+from compilelint.static.program import digest_of, names_digest
 from compilelint.static.work import Outcome, Task
 
 MOST_BYTES = 128 * 1024 * 1024
@@ -83,9 +83,18 @@ class Cache:
         return self._folder / f"{digest_of(key.encode(errors='surrogateescape'))}.json"
 
     def _current(self, read: dict[str, str], absent: list[str]) -> bool:
-        return all(self._digest(path) == digest for path, digest in read.items()) and all(
-            self._is_absent(path) for path in absent
-        )
+        return all(self._same(path, kept) for path, kept in read.items()) and all(map(self._is_absent, absent))
+
+    def _same(self, path: str, kept: str) -> bool:
+        """Whether a file says what it said, or binds the same names where no more was asked."""
+        content, _, names = kept.partition(" ")
+        return self._digest(path) == content or (names != "" and self._names(path) == names)
+
+    def _names(self, path: str) -> str:
+        try:
+            return names_digest(Path(path).read_bytes())
+        except OSError:
+            return ""
 
     def _digest(self, path: str) -> str:
         if path not in self._digests:

@@ -72,6 +72,12 @@ def parse_module(data: bytes, path: Path, name: str) -> ModuleIndex:
 _NEWLINES = io.IncrementalNewlineDecoder(None, translate=True)
 
 
+def names_digest(data: bytes) -> str:
+    """What tells one set of names that a file's text may bind from another; "" where the text cannot tell them."""
+    names = _top_level_names(data)
+    return "" if names is None else digest_of("\n".join(sorted(names)).encode())
+
+
 def digest_of(data: bytes) -> str:
     """What tells one content of a file from another."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
@@ -139,6 +145,8 @@ class Program:
         self._missed: dict[str, list[Path]] = {}
         self._digests: dict[Path, str] = {}
         self._asked: set[str] = set()
+        self._named: set[str] = set()
+        self._names_digests: dict[Path, str] = {}
         self._claim(files)
 
     def _claim(self, files: tuple[Path, ...]) -> None:
@@ -205,18 +213,27 @@ class Program:
     def begin(self) -> None:
         """Forget what was asked for so far: `read` and `absent` tell what is asked for from here on."""
         self._asked.clear()
+        self._named.clear()
         self._mro.clear()  # an answer from here would not ask for the files it comes from
 
     @property
     def read(self) -> dict[Path, str]:
-        """The files that were looked into, with the digest of their content ("" for what cannot be read)."""
-        paths = (self._found.get(name) for name in sorted(self._asked))
-        return {path: self._digests[path] for path in paths if path is not None and path in self._digests}
+        """The files that were looked into, with the digest of their content ("" for what cannot be read).
+
+        Where it was only asked which names a file may bind, `names_digest` follows after a space.
+        """
+        found: dict[Path, str] = {}
+        for name in sorted(self._asked | self._named):
+            path = self._found.get(name)
+            if path is not None and path in self._digests:
+                names = "" if name in self._asked else self._names_digests.get(path, "")
+                found[path] = f"{self._digests[path]} {names}".rstrip()
+        return found
 
     @property
     def absent(self) -> frozenset[Path]:
         """The files that were looked for and are not there."""
-        return frozenset(path for name in self._asked for path in self._missed.get(name, ()))
+        return frozenset(path for name in self._asked | self._named for path in self._missed.get(name, ()))
 
     def unread(self) -> dict[Path, ReadError]:
         """The files among `read` that cannot be read or parsed, and why."""
@@ -228,7 +245,7 @@ class Program:
 
     def _may_define(self, module: str, name: str) -> bool:
         """False if a module certainly does not bind `name`: a look at its text, so that few star imports are parsed."""
-        self._asked.add(module)
+        self._named.add(module)
         if module not in self._defined:
             self._defined[module] = self._top_level_names(module)
         names = self._defined[module]
@@ -239,9 +256,11 @@ class Program:
         if path is None or path.name == "__init__.py":
             return None
         try:
-            return _top_level_names(self._bytes(path))
+            data = self._bytes(path)
         except ReadError:
             return frozenset()
+        self._names_digests[path] = names_digest(data)
+        return _top_level_names(data)
 
     def resolve(self, module: ModuleIndex, name: str, hops: int = 0) -> Definition | None:
         """What a module-level name of `module` means; None if the module does not bind it."""

@@ -39,7 +39,7 @@ class Outcome:
 
     `fallbacks` are the rules that give way to others. `entered` are the functions that regions reached, `public` the
     public functions that they did not reach, both by `name_of`. `read` are the files that were looked into, with the
-    digest of their content ("" if unreadable), and `absent` those that were looked for and not there. `unread` are
+    digest of their content (see `Program.read`), and `absent` those that were looked for and not there. `unread` are
     files that cannot be read or parsed.
     """
 

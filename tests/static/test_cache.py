@@ -181,3 +181,27 @@ def test_the_folder_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert cache.get(Task(("m0",))) is None
     assert (tmp_path / "CACHEDIR.TAG").read_text().startswith("Signature: 8a477f597d28d172789f06886806bc55")
     assert (tmp_path / ".gitignore").read_text() == "*\n"
+
+
+def test_of_a_star_import_that_does_not_bind_a_name_only_the_names_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "pkg"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    other, model = package / "other.py", package / "model.py"
+    other.write_text("def unrelated(x):\n    return x\n")
+    (package / "ops.py").write_text("def f(x):\n    return x\n")
+    model.write_text("import torch\nfrom .other import *\nfrom .ops import *\n@torch.compile\ndef g(x):\n    return f(x)\n")
+    cache, settings = tmp_path / "cache", Settings(root=tmp_path)
+    walked: list[Task] = []
+    put = Cache.put
+    monkeypatch.setattr(Cache, "put", lambda self, task, outcome: (walked.append(task), put(self, task, outcome)))
+    assert lint([model], settings, cache=cache).findings == ()
+    walked.clear()
+    other.write_text("def unrelated(x):\n    return int(x.sum())\n")
+    assert lint([model], settings, cache=cache).findings == ()
+    assert walked == []
+    other.write_text("def f(x):\n    return int(x.sum())\n")
+    assert lint([model], settings, cache=cache) == lint([model], settings)
+    assert walked

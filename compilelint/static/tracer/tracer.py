@@ -79,7 +79,6 @@ class Tracer:
         self._aliases: dict[ast.expr, Value] = {}
         self._annotations: dict[ast.expr, Value] = {}
         self._defaults: dict[ast.expr, Value] = {}
-        self._module_refs: dict[str, FunctionRef] = {}
         self._decorated: dict[FunctionRef, Value] = {}
         self._elsewhere: dict[tuple[ClassRef, str], Value | None] = {}
         self.constructions = construction.Constructions()
@@ -202,11 +201,7 @@ class Tracer:
 
     def module_frame(self, module: ModuleIndex, mode: Mode = "construct") -> Frame:
         """A frame in which a module-level expression can be evaluated."""
-        ref = self._module_refs.get(module.name)
-        if ref is None:
-            scope = ast.Lambda(args=_NO_ARGUMENTS, body=ast.Constant(None), lineno=1, col_offset=0)
-            ref = self._module_refs[module.name] = FunctionRef(module.name, "<module>", 1, 0, scope)
-        return Frame(self, ref, module, {}, mode)
+        return Frame(self, FunctionRef(module.name, "<module>", 1, 0, _MODULE_SCOPE), module, {}, mode)
 
     def default(self, node: ast.expr, module: ModuleIndex) -> Value:
         """What a default argument or a class-level assignment holds: evaluated once, as Python does."""
@@ -445,3 +440,4 @@ def _is_small(ref: FunctionRef) -> bool:
 
 
 _NO_ARGUMENTS = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+_MODULE_SCOPE = ast.Lambda(args=_NO_ARGUMENTS, body=ast.Constant(None), lineno=1, col_offset=0)
