@@ -192,7 +192,9 @@ def test_of_a_star_import_that_does_not_bind_a_name_only_the_names_count(
     other, model = package / "other.py", package / "model.py"
     other.write_text("def unrelated(x):\n    return x\n")
     (package / "ops.py").write_text("def f(x):\n    return x\n")
-    model.write_text("import torch\nfrom .other import *\nfrom .ops import *\n@torch.compile\ndef g(x):\n    return f(x)\n")
+    model.write_text(
+        "import torch\nfrom .other import *\nfrom .ops import *\n@torch.compile\ndef g(x):\n    return f(x)\n"
+    )
     cache, settings = tmp_path / "cache", Settings(root=tmp_path)
     walked: list[Task] = []
     put = Cache.put
