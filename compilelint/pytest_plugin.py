@@ -114,6 +114,8 @@ class _Suite:
         self._ran = self._compiled = False
         if self._update and self._baseline is None:
             raise pytest.UsageError("--compilelint-update-baseline: say where with --compilelint-baseline FILE")
+        if self._update and self._baseline is not None and not self._baseline.parent.is_dir():
+            raise pytest.UsageError(f"--compilelint-baseline: there is no folder {self._baseline.parent} to write to")
         self._known = {} if self._baseline is None or self._update else _known(self._baseline)
 
     @pytest.hookimpl(wrapper=True)

@@ -201,6 +201,10 @@ def test_a_run_fails_on_what_its_baseline_does_not_accept(suite: pytest.Pytester
     [
         (["--compilelint-baseline", "x.json"], "*go with --compilelint*"),
         (["--compilelint", "--compilelint-update-baseline"], "*say where with --compilelint-baseline FILE*"),
+        (
+            ["--compilelint", "--compilelint-update-baseline", "--compilelint-baseline", "nowhere/x.json"],
+            "*there is no folder nowhere to write to*",
+        ),
         (["--compilelint", "--compilelint-baseline", "x.json"], "*no such baseline*--compilelint-update-baseline*"),
     ],
 )
