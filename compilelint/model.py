@@ -19,6 +19,8 @@ Confidence = Literal["certain", "likely", "possible"]
 Verdict = Literal["static", "confirmed", "handled", "not-reached", "runtime-only"]
 Safety = Literal["safe", "unsafe"]
 Channel = Literal["graph-break", "frame-skip", "recompile", "recompile-limit", "fullgraph", "sync", "cudagraph"]
+Leaf = tuple[str, tuple[float, ...]]
+"""A value that a call returned: what it is, and numbers to compare it by; see `compilelint.runtime.results`."""
 TargetStatus = Literal["ok", "failed", "crashed", "timeout", "missing"]
 
 HAZARDS: tuple[Hazard, ...] = get_args(Hazard)
@@ -166,7 +168,7 @@ class TargetRun:
     `executed` are the lines the eager pass ran (none where that was not watched) and `traced` the lines Dynamo traced
     into a graph, by file; the merge needs both to tell `handled` from `not-reached`. `calls` is how often the compiled
     callable was called, and `watched` the channels that were open to the end: only on those does silence mean that
-    nothing happened.
+    nothing happened. `results` is what each call returned, by pass, where that was asked for.
     """
 
     name: str
@@ -181,6 +183,7 @@ class TargetRun:
     evidence: tuple[Evidence, ...] = ()
     executed: dict[str, frozenset[int]] = field(default_factory=dict)
     traced: dict[str, frozenset[int]] = field(default_factory=dict)
+    results: dict[str, tuple[tuple[Leaf, ...], ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

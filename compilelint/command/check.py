@@ -49,9 +49,11 @@ def run(options: argparse.Namespace) -> int:
     with_fixes = options.fix or options.diff or any(output.format in SHOWS_FIXES for output in wanted)
     if options.fix and not options.diff:
         from compilelint.command.fix import fix
+        from compilelint.command.verify import fix_verified
 
         check = partial(_report, options, settings, found, given, with_fixes=True)
-        report, sources = fix(check, found.files, cwd, unsafe=options.unsafe_fixes)
+        make = fix_verified if options.verify else fix
+        report, sources = make(check, found.files, cwd, unsafe=options.unsafe_fixes)
     else:
         report = _report(options, settings, found, given, sources, with_fixes=with_fixes)
     tell_unread(report, found, sources)
@@ -126,7 +128,7 @@ def _report(
     if specs:
         from compilelint.command.targets import run_specs
 
-        runs += run_specs(specs, settings)
+        runs += run_specs(specs, settings, results=options.verify)
     return joined(findings, failures, runs, Request(options, settings, found, sources), with_fixes=with_fixes)
 
 
@@ -239,6 +241,8 @@ def _check_fix_options(options: argparse.Namespace, arguments: Sequence[str]) ->
     """Raise ConfigError where the fix options ask for what cannot be done."""
     if options.unsafe_fixes and not (options.fix or options.diff):
         raise ConfigError("--unsafe-fixes goes with --fix or --diff")
+    if options.verify and (not options.fix or options.diff or not (options.runtime or options.target)):
+        raise ConfigError("--verify goes with --fix and with --runtime or --target: it runs the targets again")
     if options.fix and not options.diff and options.trace:
         raise ConfigError("--fix would change the lines that the trace speaks of; --diff shows the fixes")
     if options.fix and not options.diff and "-" in arguments:

@@ -194,6 +194,9 @@ def _fix_options(parser: Parser) -> None:
     group = parser.add_argument_group("fixes")
     group.add_argument("--fix", action="store_true", help="make the safe fixes, and report what remains")
     group.add_argument("--unsafe-fixes", action="store_true", help="with --fix or --diff: unsafe ones as well")
+    group.add_argument(
+        "--verify", action="store_true", help="with --fix and --runtime: undo what the compiler does not confirm"
+    )
     group.add_argument("--diff", action="store_true", help="show what --fix would change, and write nothing")
 
 

@@ -36,9 +36,17 @@ def target_specs(asked: Sequence[str] | None, settings: Settings) -> tuple[Targe
     return tuple(specs)
 
 
-def run_specs(specs: Sequence[TargetSpec], settings: Settings) -> tuple[TargetRun, ...]:
-    """Run the targets one after another; a terminal is told on one line which is at work, and at what."""
+def run_specs(specs: Sequence[TargetSpec], settings: Settings, *, results: bool = False) -> tuple[TargetRun, ...]:
+    """Run the targets one after another; a terminal is told on one line which is at work, and at what.
+
+    `results` asks for what each call returned.
+    """
     with progress([spec.name for spec in specs]) as tell:
         return run_targets(
-            specs, device=settings.device, timeout=settings.timeout, root=settings.root, on_progress=tell
+            specs,
+            device=settings.device,
+            timeout=settings.timeout,
+            root=settings.root,
+            on_progress=tell,
+            results=results,
         )

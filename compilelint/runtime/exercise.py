@@ -21,12 +21,16 @@ _SEED = 1000
 
 @dataclass(frozen=True)
 class Job:
-    """What a pass needs: where the target comes from, the device wished for, and where its records go."""
+    """What a pass needs: where the target comes from, the device wished for, and where its records go.
+
+    `results` says whether what calls return is recorded too.
+    """
 
     name: str
     factory: str
     device: str
     records: str
+    results: bool = False
 
 
 class TargetError(Exception):
@@ -57,9 +61,12 @@ def build(job: Job) -> Target:
     return devices.place(target, device_of(job))
 
 
-def call_all(model: Callable[..., Any], target: Target) -> Iterator[tuple[int, Exception | None]]:
+def call_all(
+    model: Callable[..., Any], target: Target, on_result: Callable[[Any], None] | None = None
+) -> Iterator[tuple[int, Exception | None]]:
     """Make the target's calls, then run its decode loop; yields each call's number, from 1, and what it raised.
 
+    What a call returns is given to `on_result` and then dropped: a result that lives on changes what CUDA graphs do.
     Each call starts from a seed of its own, so that branches on random numbers go the same way in every pass.
     """
     calls = [functools.partial(model, *call.args, **call.kwargs) for call in target.arguments]
@@ -69,9 +76,13 @@ def call_all(model: Callable[..., Any], target: Target) -> Iterator[tuple[int, E
         seed(number - 1)
         error = None
         try:
-            call()
+            result = call()
         except Exception as raised:
             error = raised
+        else:
+            if on_result is not None:
+                on_result(result)
+            del result
         yield number, error
 
 

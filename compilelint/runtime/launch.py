@@ -46,22 +46,27 @@ def run_targets(
     timeout: float = 600.0,
     root: Path | None = None,
     on_progress: Progress | None = None,
+    results: bool = False,
 ) -> tuple[TargetRun, ...]:
     """Run each target and return what it showed, in the order given.
 
     Modules are looked for in `root` (the project's folder), the current folder and PYTHONPATH. `timeout` is in
     seconds and for one target, its imports included. `on_progress` is called with a target's name and what it is
-    doing. A target that fails, crashes or runs out of time says so in its status; what it showed before is kept.
+    doing. `results` asks for what each call returned.
+
+    A target that fails, crashes or runs out of time says so in its status; what it showed before is kept.
     """
-    return tuple(_run(target, device, timeout, root or Path.cwd(), on_progress) for target in targets)
+    return tuple(_run(target, device, timeout, root or Path.cwd(), on_progress, results) for target in targets)
 
 
-def _run(target: TargetSpec, device: Device, timeout: float, root: Path, on_progress: Progress | None) -> TargetRun:
+def _run(
+    target: TargetSpec, device: Device, timeout: float, root: Path, on_progress: Progress | None, results: bool
+) -> TargetRun:
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="compilelint-") as folder:
         records = Path(folder, "records.jsonl")
         records.touch()
-        worker = _start(target, device, records, root)
+        worker = _start(target, device, records, root, results)
         try:
             end = _follow(worker, records, started + timeout, target.name, on_progress)
         finally:
@@ -75,7 +80,7 @@ def _run(target: TargetSpec, device: Device, timeout: float, root: Path, on_prog
     return run
 
 
-def _start(target: TargetSpec, device: Device, records: Path, root: Path) -> subprocess.Popen[bytes]:
+def _start(target: TargetSpec, device: Device, records: Path, root: Path, results: bool) -> subprocess.Popen[bytes]:
     environment = {name: value for name, value in os.environ.items() if name not in _UNSET}
     inherited = environment.get("PYTHONPATH", "").split(os.pathsep)
     package_home = str(Path(__file__).resolve().parents[2])
@@ -83,6 +88,7 @@ def _start(target: TargetSpec, device: Device, records: Path, root: Path) -> sub
     environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(folders))
     command = [sys.executable, "-m", "compilelint.runtime.worker"]
     command += ["--name", target.name, "--factory", target.factory, "--device", device, "--records", str(records)]
+    command += ["--results"] if results else []
     return subprocess.Popen(
         command,
         env=environment,

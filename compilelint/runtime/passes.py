@@ -22,6 +22,7 @@ from compilelint.runtime.capture import DynamoWatch
 from compilelint.runtime.exercise import Job, TargetError, build, call_all, compiling, device_of
 from compilelint.runtime.failures import dynamo_error, place_of_error, told
 from compilelint.runtime.lines import executed_lines
+from compilelint.runtime.results import leaves
 from compilelint.runtime.wire import Recorder
 
 PASSES = ("eager", "default", "fullgraph")
@@ -60,7 +61,7 @@ def _eager(job: Job, recorder: Recorder) -> None:
     with executed_lines() as seen:
         try:
             target = build(job)
-            for call, error in call_all(target.model, target):
+            for call, error in call_all(target.model, target, _results("eager", job, recorder)):
                 errors.append(error)
                 if error is not None:
                     recorder.send("raised", name="eager", call=call, detail=told(error))
@@ -78,10 +79,17 @@ def _default(job: Job, recorder: Recorder) -> None:
     with DynamoWatch(recorder) as watch, compiling(fullgraph=False, backend="eager") as compile_:
         target = build(job)
         model = compile_(target.model) if target.compile else target.model
-        for call, error in call_all(model, target):
+        for call, error in call_all(model, target, _results("default", job, recorder)):
             if error is not None:
                 _record_error(recorder, call, error)
     recorder.send("watched", channels=watch.watched)
+
+
+def _results(name: str, job: Job, recorder: Recorder) -> Callable[[Any], None] | None:
+    """What records the results of a pass, if they are asked for."""
+    if not job.results:
+        return None
+    return lambda result: recorder.send("result", name=name, leaves=leaves(result))
 
 
 def _record_error(recorder: Recorder, call: int, error: Exception) -> None:

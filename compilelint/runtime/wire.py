@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from compilelint.model import Channel, Evidence, Fullgraph, Hazard, Step, TargetRun, TargetStatus
+from compilelint.model import Channel, Evidence, Fullgraph, Hazard, Leaf, Step, TargetRun, TargetStatus
 
 Record = dict[str, Any]
 EvidenceKey = tuple[object, ...]
@@ -102,6 +102,7 @@ def fold(name: str, records: Iterable[Record], seconds: float = 0.0) -> TargetRu
     executed: dict[str, set[int]] = {}
     traced: dict[str, set[int]] = {}
     notes: list[str] = []
+    results: dict[str, list[tuple[Leaf, ...]]] = {}
     for record in records:
         match record["kind"]:
             case "hello":
@@ -120,6 +121,10 @@ def fold(name: str, records: Iterable[Record], seconds: float = 0.0) -> TargetRu
                 run = replace(run, watched=run.watched | frozenset(record["channels"]))
             case "fullgraph":
                 run = replace(run, fullgraph=Fullgraph(**record["fullgraph"]))
+            case "result":
+                results.setdefault(record["name"], []).append(tuple(map(_leaf, record["leaves"])))
+            case "raised":
+                results.setdefault(record["name"], []).append(((f"raised: {record['detail']}", ()),))
             case "note":
                 notes.append(record["text"])
             case "failed" if run.status == "ok":
@@ -132,7 +137,13 @@ def fold(name: str, records: Iterable[Record], seconds: float = 0.0) -> TargetRu
         evidence=tuple(evidence.values()),
         executed={path: frozenset(lines) for path, lines in executed.items()},
         traced={path: frozenset(lines) for path, lines in traced.items()},
+        results={name: tuple(calls) for name, calls in results.items()},
     )
+
+
+def _leaf(fields: list[Any]) -> Leaf:
+    kind, numbers = fields
+    return kind, tuple(numbers)
 
 
 def evidence_of(fields: Record) -> Evidence:

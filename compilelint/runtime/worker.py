@@ -36,7 +36,7 @@ def main() -> int:
         detail = f"torch can't be imported here ({error}); install it: pip install 'compilelint[runtime]'"
         recorder.send("failed", status="missing", detail=detail)
         return 0
-    job = Job(arguments.name, arguments.factory, arguments.device, arguments.records)
+    job = Job(arguments.name, arguments.factory, arguments.device, arguments.records, arguments.results)
     work = _Work(job, recorder, line=os.dup(0))
     if not (may_preload() and work.run_preloaded()):
         work.run_passes()
@@ -47,6 +47,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="compilelint.runtime.worker")
     for option in ("--name", "--factory", "--device", "--records"):
         parser.add_argument(option, required=True)
+    parser.add_argument("--results", action="store_true")
     return parser.parse_args()
 
 
