@@ -207,6 +207,22 @@ def test_baseline_accepts_what_it_holds(static: StaticPass, capsys: pytest.Captu
     assert "CL201" not in capsys.readouterr().out
 
 
+def test_with_a_baseline_code_of_others_fails_nothing(
+    static: StaticPass, runtime: Runs, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    runtime(TargetRun("gate", "ok", torch="2.13.0"))
+    static.findings = (ITEM,)
+    runs = ["--target", "pkg:gate"]
+    assert main([*runs, "--baseline", "known.json", "--update-baseline"]) == 0
+    foreign = replace(PRINT, path="/opt/site-packages/lib/a.py", verdict="runtime-only")
+    static.findings = (ITEM, foreign)
+    assert main([*runs, "--baseline", "known.json"]) == 0
+    assert "/opt/site-packages/lib/a.py:8:13" in capsys.readouterr().out
+    assert main(runs) == 1
+    static.findings = (ITEM, replace(PRINT, path=(tmp_path / "model.py").as_posix()), foreign)
+    assert main([*runs, "--baseline", "known.json"]) == 1
+
+
 def test_stdin(
     static: StaticPass, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

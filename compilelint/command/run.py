@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     if options.update_baseline:
         return update_baseline(report, settings)
     emit(report, wanted, options, sources)
-    return exit_code(report, settings) if seen.status == "ok" else 2
+    return exit_code(report, settings, found) if seen.status == "ok" else 2
 
 
 def _check_arguments(program: Sequence[str], paths: Sequence[str], wanted: Sequence[Output]) -> None:

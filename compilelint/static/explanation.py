@@ -60,7 +60,7 @@ def _way(frame: Frame, path: str, line: int, number: int, count: int, sources: S
     for node in sorted((n for n in frame.kinds if _on_line(n, line)), key=_place):
         if isinstance(node, ast.expr) and not isinstance(node, (ast.Constant, ast.JoinedStr, ast.Slice)):
             text = ast.get_source_segment("\n".join(lines), node) if len(lines) < 20_000 else ast.unparse(node)
-            known_from = origin(node, frame)
+            known_from = sources.by_cell(origin(node, frame), path)
             yield (
                 f"  {' '.join((text or '').split())}: {describe(frame.kinds[node])}"
                 f"{f'; {known_from}' if known_from else ''}"
