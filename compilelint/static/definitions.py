@@ -124,11 +124,20 @@ def _assigned_by_node(node: ast.ClassDef, module: str, qualname: str) -> dict[st
 def _attribute_assignments(method: FunctionRef) -> Iterator[tuple[str, ast.expr]]:
     receiver = method.node.args.args[0].arg
     for node in nodes_in(method.node):
-        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
-            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            for target, value in assignments(node):
                 if (
                     isinstance(target, ast.Attribute)
                     and isinstance(target.value, ast.Name)
                     and target.value.id == receiver
                 ):
-                    yield target.attr, node.value
+                    yield target.attr, value
+
+
+def assignments(node: ast.Assign | ast.AnnAssign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Targets with what each of them gets: `a.x, a.y = 1, 2` makes two assignments."""
+    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            yield from zip(target.elts, node.value.elts, strict=False)
+        elif node.value is not None:
+            yield target, node.value

@@ -103,6 +103,8 @@ class Walk:
         for _, hook, how in list(self.tracer.hooks):
             if isinstance(hook, Function):
                 self._enter(hook, f"a forward hook ({how})")
+        for module in modules:
+            self._guarded(module, self._decode_loops)
         for entry in self.task.entry_points:
             self._entry_point(entry)
 
@@ -124,16 +126,20 @@ class Walk:
                 self.failures.append(Failure(path, text))
 
     def _host(self, module: ModuleIndex) -> None:
-        """Code around regions: who compiles what, and loops that call a model."""
+        """Code around regions: who compiles what."""
         if link.speaks_of_compile(module):
             self._module_level(module)
         for ref in link.functions(module):
-            loops = link.decode_loops(ref)
+            if link.host_function(ref, module):
+                self._start(ref, "host", "this code compiles a model")
+
+    def _decode_loops(self, module: ModuleIndex) -> None:
+        """Loops that call a model; one that is compiled itself is unrolled into the graph, and waits for nothing."""
+        for ref in link.functions(module):
+            loops = link.decode_loops(ref) if ref not in self.tracer.entered else []
             if loops:
                 self.flagger.loops[ref.node] = loops
                 self._start(ref, "decode-loop", "a loop here calls a model each turn")
-            if link.host_function(ref, module):
-                self._start(ref, "host", "this code compiles a model")
 
     def _module_level(self, module: ModuleIndex) -> None:
         frame = self.tracer.module_frame(module, "host")

@@ -100,7 +100,7 @@ class Attention(nn.Module):
             probe(self.cache(t))  # a tensor of bool || a tensor of bool (by annotation or use)
 def set_up(model):
     for layer in model.layers:
-        layer.cache = Cache()
+        layer.cache, layer.size = Cache(), 3
 ---
 Attention()(x)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from projects import Probed, check, probe
 
+from compilelint.static.describe import describe
+
 HEAD = """
 import functools
 import torch
@@ -283,6 +285,22 @@ def test_a_loop_inside_forward_is_compiled_with_it() -> None:
 def test_the_path_tells_why_a_forward_is_compiled(text: str, why: str) -> None:
     (finding,) = reached(f"{text}class M(nn.Module):\n    def forward(self, x): probe(x)").findings
     assert why in finding.region[0].note
+
+
+def test_a_loop_that_is_compiled_itself_is_no_decode_loop() -> None:
+    seen = reached(
+        "class G:\n    def __init__(self, model): self.model = model\n    def generate(self, x):\n"
+        "        for _ in range(3):\n            x = self.model(x)\n            probe(x)\n        return x\n"
+        "step = torch.compile(G(nn.Linear(2, 2)).generate)"
+    )
+    assert seen.functions("compiled") == {"G.generate"}
+    assert not seen.functions("decode-loop")
+
+
+@pytest.mark.parametrize("use", ["x[:, :n]", "x[0 : n + 1]", "min(n, x.shape[0])", "n < len(x)", "n + 1 <= x.size(1)"])
+def test_a_parameter_that_stands_beside_sizes_is_a_number(use: str) -> None:
+    seen = reached(f"@torch.compile\ndef f(x, n):\n    y = n * x\n    probe({use})\n    probe(n)")
+    assert "unknown" in {describe(sighting.value) for sighting in seen.sightings}
 
 
 def test_the_call_path_is_shown_outermost_first() -> None:

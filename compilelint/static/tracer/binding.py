@@ -182,7 +182,7 @@ def root_arguments(ref: FunctionRef, bound: bool, table: Table) -> dict[str, Val
     """What a region's root is taken to be called with: a tensor for each plain parameter that nothing else speaks for.
 
     Plain means without annotation and default. Speaking for something else: an attribute that tensors lack, being
-    called, tested for truth by itself, compared to text, or handed to `range`.
+    called, tested for truth by itself, compared to text or a size, handed to `range`, or the bound of a slice.
     """
     positional = [*ref.node.args.posonlyargs, *ref.node.args.args][1 if bound else 0 :]
     with_default = set(_defaults(ref.node))
@@ -200,7 +200,7 @@ def root_arguments(ref: FunctionRef, bound: bool, table: Table) -> dict[str, Val
 
 
 _NUMBER_NAME = re.compile(
-    r"(^|_)(size|sizes|shape|shapes|dims?|dimensions?|height|width|length|len|stride|num|idx|index|mode|name|type|config|cfg)$"
+    r"(^|_)(size|sizes|shape|shapes|dims?|dimensions?|height|width|length|len|stride|num|idx|index|mode|name|type|config|cfg|chunk|steps?|start|stop|end|count|epochs?|eps|lr)$"
     r"|^(n|num|use|is|return|output|with|do)_|^[ijn]$"
 )
 """How numbers, flags and settings are called."""
@@ -252,7 +252,11 @@ def _other_uses(scope: Scope, table: Table) -> Iterator[str]:
                     yield from (a.id for a in node.args if isinstance(a, ast.Name))
                 if node.func.id == "range":
                     yield from (name for a in node.args for name in _summands(a))
+                if node.func.id in ("min", "max") and any(map(_is_size, node.args)):
+                    yield from (name for a in node.args for name in _summands(a))
             yield from (a.value.id for a in node.args if isinstance(a, ast.Starred) and isinstance(a.value, ast.Name))
+        elif isinstance(node, ast.Slice):
+            yield from (name for bound in (node.lower, node.upper) if bound is not None for name in _summands(bound))
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
             if any(isinstance(target, (ast.Tuple, ast.List)) for target in node.targets):
                 yield node.value.id
@@ -262,6 +266,17 @@ def _other_uses(scope: Scope, table: Table) -> Iterator[str]:
             sides = (node.left, *node.comparators)
             if any(isinstance(side, ast.Constant) and isinstance(side.value, (str, bool)) for side in sides):
                 yield from (side.id for side in sides if isinstance(side, ast.Name))
+            if any(map(_is_size, sides)):
+                yield from (name for side in sides for name in _summands(side))
+
+
+def _is_size(node: ast.expr) -> bool:
+    """`x.shape[0]`, `x.size(1)` or `len(x)`: what stands beside it in a comparison is a number."""
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+    if not isinstance(node, ast.Call):
+        return False
+    return getattr(node.func, "attr", "") == "size" or getattr(node.func, "id", "") == "len"
 
 
 def _summands(node: ast.expr) -> Iterator[str]:

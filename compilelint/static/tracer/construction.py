@@ -6,7 +6,14 @@ import ast
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, assigned_in, class_members
+from compilelint.static.definitions import (
+    ClassAttribute,
+    ClassRef,
+    FunctionRef,
+    assigned_in,
+    assignments,
+    class_members,
+)
 from compilelint.static.syntax import nodes_in
 from compilelint.static.tracer.annotations import value_of_annotation
 from compilelint.static.tracer.frame import Frame, Mode, key_of
@@ -124,9 +131,9 @@ def _assigned_from_outside(tree: ast.Module) -> dict[str, list[ast.expr]]:
     found: dict[str, list[ast.expr]] = {}
     for node in nodes_in(tree):
         if isinstance(node, ast.Assign):
-            for target in node.targets:
+            for target, value in assignments(node):
                 if isinstance(target, ast.Attribute) and not _is_self(target.value):
-                    found.setdefault(target.attr, []).append(node.value)
+                    found.setdefault(target.attr, []).append(value)
     return found
 
 
