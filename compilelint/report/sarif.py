@@ -24,6 +24,7 @@ from compilelint.report import Look
 from compilelint.report.artifacts import PACKAGES, SOURCE_ROOT, Artifacts
 from compilelint.report.rank import LOSES_THE_GRAPH, level, ranked
 from compilelint.report.sarif_text import sarif_text
+from compilelint.report.tally import one_line
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 COMPILER_MANUAL = "https://docs.pytorch.org/docs/stable/torch.compiler.html"
@@ -184,7 +185,8 @@ def _related(finding: Finding, artifacts: Artifacts) -> tuple[list[Any], list[st
         root = finding.region[0]
         places.append(("Compiled from", root.note or root.function, root.path, root.line))
     for item in finding.evidence:
-        said = f"Target {item.target} saw {item.gb or item.channel} at"
+        guard = f" of the guard `{artifacts.without_machine_paths(one_line(item.guard))}`" if item.guard else ""
+        said = f"Target {item.target} saw {item.gb or item.channel}{_unlinked(guard)} at"
         places.append((said, f"{item.function} line {item.line}", item.path, item.line))
     related, sentences = [], []
     for number, (lead, text, path, line) in enumerate(places[:MOST_RELATED], start=1):

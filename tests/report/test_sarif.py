@@ -109,6 +109,14 @@ def test_message_stands_alone_and_links_to_related_locations(repository: Path) -
     assert [location["id"] for location in result["relatedLocations"]] == [1, 2]
 
 
+def test_a_failed_guard_is_named_where_its_value_was_read(repository: Path) -> None:
+    seen = replace(BREAK, channel="recompile", hazard="recompile", gb=None, guard="self.steps[0](1) == 3")
+    result = run_of(report(confirmed(replace(ITEM, region=()), seen)), repository)["results"][0]
+    said = "Target gate saw recompile of the guard `self.steps\\[0\\](1) == 3` at [forward line 6](1)."
+    assert result["message"]["text"].endswith(said)
+    assert result["relatedLocations"][0]["physicalLocation"]["region"]["startLine"] == 6
+
+
 def test_region_is_a_code_flow_that_ends_at_the_hazard(repository: Path) -> None:
     result = run_of(report(), repository)["results"][0]
     [flow] = result["codeFlows"][0]["threadFlows"]
