@@ -198,10 +198,12 @@ _HOST_WORDS = frozenset(
         "engines env envs environment environments worker workers executor entrypoints runtime launcher checkpoint "
         "checkpointing quantizers integrations commands agents collectors monitor profiler elasticity samplers sampler "
         "inference inferer inferers loader loaders handlers apps visualize attack attacks builder builders dataio "
-        "alignment metadata allocator"
+        "alignment metadata allocator generator generators watermarking chat"
     ).split()
 )
 """Parts of a module's name that mark code which drives models (benchmarks/agreement/READING.md)."""
+_MEDIA_MODULES = frozenset({"image_utils", "audio_utils", "video_utils"})
+"""Modules that read and prepare inputs."""
 _HOST_CLASSES = re.compile(
     "(?:Pipeline|Processor|Preprocess|Tokenizer|Extractor|Engine|Env|Trainer|Loader|Dataset|Collator|Quantizer|Worker|"
     "Runner|Executor|Sampler|Manager|Logger|Writer|Reader|Client|Server|Inferer|Handler|Ensemble|Builder|Store|Monitor|"
@@ -240,6 +242,8 @@ def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
         return
     parts = module.name.split(".")
     packaged = len(parts) > 1
+    if parts[-1] in _MEDIA_MODULES:
+        return
     if packaged and (_OUTSIDE_WORDS | _HOST_WORDS) & {word for part in parts for word in part.lower().split("_")}:
         return
     for ref in functions(module):
@@ -248,13 +252,18 @@ def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
         name = ref.qualname.rpartition(".")[2]
         if (name.startswith("_") and name != "__call__") or name.startswith(_OUTSIDE_PREFIXES):
             continue
-        if name.partition("_")[0] in _HOST_VERBS:
+        if name.partition("_")[0] in _HOST_VERBS or _is_property(ref):
             continue
         if ref.owner is not None and _HOST_CLASSES.search(ref.owner.qualname) and not program.is_module(ref.owner):
             continue
         if ref.owner is not None and (ref.owner.qualname.startswith("_") or _is_autograd_function(program, ref.owner)):
             continue
         yield Root(ref, ref.owner, PUBLIC_FUNCTION)
+
+
+def _is_property(ref: FunctionRef) -> bool:
+    decorators = () if isinstance(ref.node, ast.Lambda) else ref.node.decorator_list
+    return any(ast.unparse(d).endswith(("property", ".setter", ".getter")) for d in decorators)
 
 
 def _is_autograd_function(program: Program, ref: ClassRef) -> bool:
