@@ -122,6 +122,8 @@ class Finding:
     statement: tuple[int, int] = (0, 0)
     """First and last line of the statement around the span; what a break's line is matched against."""
     region: tuple[Step, ...] = ()
+    definition: Step | None = None
+    """Where the value that the hazard is about was set, if on another line; its note is the value's name."""
     verdict: Verdict = "static"
     evidence: tuple[Evidence, ...] = ()
     fixes: tuple[Fix, ...] = ()

@@ -30,8 +30,13 @@ def lint_text(name: str, text: str, settings: Settings) -> tuple[tuple[Finding, 
     def step(at: Step) -> Step:
         return replace(at, path=place(at.path))
 
-    findings = tuple(
-        replace(finding, path=place(finding.path), region=tuple(step(at) for at in finding.region))
-        for finding in result.findings
-    )
+    def moved(finding: Finding) -> Finding:
+        return replace(
+            finding,
+            path=place(finding.path),
+            region=tuple(map(step, finding.region)),
+            definition=finding.definition and step(finding.definition),
+        )
+
+    findings = tuple(map(moved, result.findings))
     return findings, tuple(replace(failure, path=place(failure.path)) for failure in result.failures)

@@ -48,6 +48,10 @@ class Artifacts:
             return Span(span.line, first, span.line, first)
         return Span(span.line, first, span.end_line, last)
 
+    def line_name(self, path: str, line: int) -> str:
+        """`line 4`, in a notebook `cell 3, line 4`."""
+        return self._sources.by_cell(f"line {line}", path)
+
     def _line(self, path: str, number: int) -> str:
         """A 1-based line of the file."""
         if self._sources.notebook(path) is None:

@@ -49,6 +49,7 @@ def finding_object(finding: Finding, sources: Sources) -> dict[str, Any]:
         **_span(finding.path, finding.span, sources),
         "function": finding.function,
         "region": [_step(step, sources) for step in finding.region],
+        "definition": finding.definition and _step(finding.definition, sources),
         "confidence": finding.confidence,
         "verdict": finding.verdict,
         "evidence": [_evidence(evidence, sources) for evidence in finding.evidence],

@@ -29,6 +29,7 @@ def placed(report: Report, sources: Sources) -> Report:
             item,
             path=path(item.path),
             region=steps(item.region),
+            definition=item.definition and replace(item.definition, path=path(item.definition.path)),
             evidence=evidence(item.evidence),
             message=sources.by_cell(item.message, item.path),
             instead=sources.by_cell(item.instead, item.path),

@@ -184,6 +184,11 @@ def _related(finding: Finding, artifacts: Artifacts) -> tuple[list[Any], list[st
     if finding.region:
         root = finding.region[0]
         places.append(("Compiled from", root.note or root.function, root.path, root.line))
+    if finding.definition:
+        made = finding.definition
+        places.append(
+            (f"`{_unlinked(made.note)}` is set in", artifacts.line_name(made.path, made.line), made.path, made.line)
+        )
     for item in finding.evidence:
         guard = f" of the guard `{artifacts.without_machine_paths(one_line(item.guard))}`" if item.guard else ""
         said = f"Target {item.target} saw {item.gb or item.channel}{_unlinked(guard)} at"

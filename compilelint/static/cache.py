@@ -179,7 +179,8 @@ def _entry(outcome: Outcome) -> dict[str, Any]:
 def _finding_entry(finding: Finding) -> dict[str, Any]:
     entry: dict[str, Any] = {name: getattr(finding, name) for name in _PLAIN}
     entry["span"] = _span_entry(finding.span)
-    entry["region"] = [[step.path, step.line, step.function, step.note] for step in finding.region]
+    entry["region"] = [_step_entry(step) for step in finding.region]
+    entry["definition"] = finding.definition and _step_entry(finding.definition)
     rewrite = finding.rewrite
     if rewrite is not None:
         part = _span_entry(rewrite.part) if rewrite.part is not None else None
@@ -191,6 +192,10 @@ def _finding_entry(finding: Finding) -> dict[str, Any]:
 
 _PLAIN = ("rule", "name", "hazard", "path", "function", "message", "instead", "confidence", "statement", "fingerprint")
 """What the static pass sets of a finding and JSON keeps as it is."""
+
+
+def _step_entry(step: Step) -> list[str | int]:
+    return [step.path, step.line, step.function, step.note]
 
 
 def _span_entry(span: Span) -> list[int]:
@@ -214,6 +219,7 @@ def _finding(entry: dict[str, Any]) -> Finding:
     entry["span"] = Span(*entry["span"])
     entry["statement"] = tuple(entry["statement"])
     entry["region"] = tuple(Step(*step) for step in entry["region"])
+    entry["definition"] = entry["definition"] and Step(*entry["definition"])
     if rewrite is not None:
         how, title, safety, span, template, part = rewrite
         entry["rewrite"] = Rewrite(how, title, safety, Span(*span), template, Span(*part) if part else None)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from compilelint.fingerprint import fingerprint
 from compilelint.model import CONFIDENCES, Confidence, Finding, Hazard, Span
 from compilelint.rule import Hit, RegionKind, Rule
+from compilelint.static.origins import definition
 from compilelint.static.places import span_of
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import Const
@@ -154,6 +155,7 @@ class Flagger:
             confidence=confidence,
             statement=statement_lines(view.statement(hit.node), span),
             region=view.frame.path(),
+            definition=definition(hit.node, view.frame),
             fingerprint=fingerprint(path, view.qualname, rule.code, view.frame.module.lines[span.line - 1]),
             rewrite=hit.rewrite,
         )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from compilelint.model import Step
 from compilelint.static.definitions import ClassRef, FunctionRef, Outside, assigned_in
 from compilelint.static.index import ModuleIndex, Scope
 from compilelint.static.tracer.frame import Frame
-from compilelint.static.values import Class, External, Function, Instance, options
+from compilelint.static.values import UNKNOWN, Class, External, Function, Instance, Scalar, Tensor, Value, options
 
 MAX_PLACES = 3
 """A variable set in more places than this is told with the last ones before the line."""
@@ -23,6 +24,46 @@ def origin(node: ast.expr, frame: Frame) -> str:
     if isinstance(node, ast.Call):
         return _of_call(node, frame)
     return ""
+
+
+def definition(node: ast.AST, frame: Frame) -> Step | None:
+    """Where the value that a hazard at `node` is about was set, if that is on another line.
+
+    It is the first name or attribute in `node` that holds a tensor or a number out of one, and of the places where that
+    is set the last before the line. Where it was passed, the region's path tells.
+    """
+    if isinstance(node, ast.stmt) and hasattr(node, "body"):
+        return None
+    for part in ast.walk(node):
+        if isinstance(part, (ast.Name, ast.Attribute)) and _is_data(frame.kinds.get(part, UNKNOWN)):
+            return _set_at(part, frame)
+    return None
+
+
+def _is_data(kind: Value) -> bool:
+    return any(isinstance(option, (Tensor, Scalar)) for option in options(kind))
+
+
+def _set_at(node: ast.Name | ast.Attribute, frame: Frame) -> Step | None:
+    display, name = frame.tracer.display, ast.unparse(node)
+    if isinstance(node, ast.Name):
+        lines = [line for line in _bound_at(frame.ref.node, node.id) if line < node.lineno]
+        return Step(display(frame.module), max(lines), frame.ref.qualname, name) if lines else None
+    places = [
+        Step(display(module), value.lineno, method.qualname, name)
+        for method, value in _assigned(node, frame)
+        if (module := frame.tracer.program.module(method.module)) and value.lineno != node.lineno
+    ]
+    return places[0] if places else None
+
+
+def _assigned(node: ast.Attribute, frame: Frame) -> Iterator[tuple[FunctionRef, ast.expr]]:
+    """The assignments to an attribute in the classes of its object, each with the method it is in."""
+    for option in options(frame.kind(node.value)):
+        if isinstance(option, Instance):
+            for owner in frame.tracer.program.mro(option.ref):
+                if isinstance(owner, ClassRef):
+                    yield from assigned_in(owner, node.attr)
 
 
 def _of_name(node: ast.Name, frame: Frame) -> str:
@@ -72,14 +113,7 @@ def _passed(name: str, frame: Frame) -> str:
 
 
 def _of_attribute(node: ast.Attribute, frame: Frame) -> str:
-    places = [
-        _place(method.module, value.lineno, frame)
-        for option in options(frame.kind(node.value))
-        if isinstance(option, Instance)
-        for owner in frame.tracer.program.mro(option.ref)
-        if isinstance(owner, ClassRef)
-        for method, value in assigned_in(owner, node.attr)
-    ]
+    places = [_place(method.module, value.lineno, frame) for method, value in _assigned(node, frame)]
     return f"set at {', '.join(dict.fromkeys(places[:MAX_PLACES]))}" if places else ""
 
 

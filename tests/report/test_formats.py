@@ -85,7 +85,7 @@ def test_json_is_the_documented_shape() -> None:
     }
     assert set(first) == {
         *("rule", "name", "hazard", "path", "line", "column", "end_line", "end_column", "function", "region"),
-        *("confidence", "verdict", "evidence", "fixes", "fingerprint", "message", "instead"),
+        *("definition", "confidence", "verdict", "evidence", "fixes", "fingerprint", "message", "instead"),
     }
     assert first["region"][0] == {
         "path": "main.py",

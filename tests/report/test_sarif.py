@@ -109,6 +109,13 @@ def test_message_stands_alone_and_links_to_related_locations(repository: Path) -
     assert [location["id"] for location in result["relatedLocations"]] == [1, 2]
 
 
+def test_the_definition_of_the_value_is_linked(repository: Path) -> None:
+    made = replace(ITEM, region=(), definition=Step("model.py", 5, "Gate.forward", "x"))
+    result = run_of(report(made), repository)["results"][0]
+    assert result["message"]["text"].endswith("In default mode the graph ends here. `x` is set in [line 5](1).")
+    assert result["relatedLocations"][0]["physicalLocation"]["region"] == {"startLine": 5}
+
+
 def test_a_failed_guard_is_named_where_its_value_was_read(repository: Path) -> None:
     seen = replace(BREAK, channel="recompile", hazard="recompile", gb=None, guard="self.steps[0](1) == 3")
     result = run_of(report(confirmed(replace(ITEM, region=()), seen)), repository)["results"][0]
