@@ -31,7 +31,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from compilelint.model import Confidence
+from compilelint.model import CONFIDENCES, Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.state import (
     class_node,
@@ -192,15 +192,17 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     place = without_alias(grown, view)
     if not is_same_object_next_call(place, view) or not _is_list(place, view) or _shrinks(grown, place, node, view):
         return
+    of_set = isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".add")
     if isinstance(node, ast.Assign):
         node = node.targets[0]
     assert isinstance(node, (ast.expr, ast.stmt))
+    entry = "new entry" if of_set else "call"
     yield Hit(
         node,
-        f"`{view.text(place)}` gets longer with every call and Dynamo guards on its length: each call compiles again"
+        f"`{view.text(place)}` gets longer with every {entry} and Dynamo guards on what is in it: each compiles again"
         " until the recompile limit, then the function runs eager",
         "return the value and append it in the calling code, or write into a buffer of fixed size",
-        confidence=_confidence(place, view),
+        confidence=max(_confidence(place, view), "likely" if of_set else "certain", key=CONFIDENCES.index),
     )
 
 
