@@ -19,8 +19,11 @@ Draw outside the compiled code and pass the decision in, or keep the draw on the
     x = x + keep * self.layer(x)
 
 ## Limits
-An own `random.Random` object draws `random`, `randint` and `uniform` without a break; only its other methods are
-reported. Branches are found where the draw stands in the test or in a variable that this function sets once. Measured
+Torch 2.14 treats `random.random` like `uniform`, and traces `shuffle` and `sample` with the numbers drawn at that
+moment: measured, eight calls of compiled code then get one and the same order. They are reported as a stale result.
+An own `random.Random` that was made before is drawn from without a break, but only while Dynamo traces: its `random`,
+`randint` and `uniform` give the same number at every call, on torch 2.13 and 2.14, and are a stale result too.
+Branches are found where the draw stands in the test or in a variable that this function sets once. Measured
 on torch 2.13.
 
 ## References
@@ -34,13 +37,15 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import assigned_once
+from compilelint.static.questions import assigned_once, comes_from_outside
 
 HAZARD = "graph-break"
 DRAWN_BEFORE = frozenset({"random.uniform", "random.randint", "random.randrange"})
 OWN_METHODS = ("random", "randint", "uniform", "randrange")
 REACHES_GRAPH = DRAWN_BEFORE | {f"random.Random.{name}" for name in OWN_METHODS}
 """Numbers that Dynamo draws beforehand; the methods are those of an own `random.Random`."""
+FROZEN = frozenset({"random.shuffle", "random.sample"})
+"""What torch 2.14 traces into: the draw is made then, and never again."""
 COMPILES = REACHES_GRAPH | {"random.Random", "random.SystemRandom"}
 SIZED = frozenset({"zeros", "ones", "empty", "rand", "randn", "topk", "repeat", "view", "reshape", "expand", "narrow"})
 MODULES = ("random.", "secrets.", "uuid.uuid")
@@ -53,7 +58,15 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     if isinstance(node, ast.Call):
         callee = view.callee(node)
-        if (callee.startswith(MODULES) and callee not in COMPILES) or callee == "os.urandom":
+        if _is_frozen(node, view):
+            yield Hit(
+                node,
+                f"`{view.text(node)}` draws once, while Dynamo traces: every call of the compiled code gets the same",
+                "draw outside the compiled code and pass the result in, or draw with torch: `torch.randperm(n)`",
+                hazard="stale-result",
+            )
+            return
+        if (callee.startswith(MODULES) and callee not in _compile(view)) or callee == "os.urandom":
             yield Hit(
                 node,
                 f"`{view.text(node)}` draws on the host, which Dynamo does not trace: the graph splits here",
@@ -69,20 +82,40 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         )
 
 
+def _is_frozen(call: ast.Call, view: View) -> bool:
+    """Whether Dynamo keeps what it drew while tracing: from an own `random.Random` that existed before, and FROZEN."""
+    owner, _, method = view.callee(call).rpartition(".")
+    newer = view.torch >= (2, 14)
+    if owner == "random.Random" and isinstance(call.func, ast.Attribute):
+        drawn = method in OWN_METHODS or (newer and f"random.{method}" in FROZEN)
+        return drawn and comes_from_outside(view, call.func.value)
+    return newer and view.callee(call) in FROZEN
+
+
+def _reach_graph(view: View) -> frozenset[str]:
+    """The draws whose number is an input of the graph."""
+    return REACHES_GRAPH | {"random.random"} if view.torch >= (2, 14) else REACHES_GRAPH
+
+
+def _compile(view: View) -> frozenset[str]:
+    """What of MODULES does not split the graph."""
+    return COMPILES | _reach_graph(view) | ({"random.seed"} if view.torch >= (2, 14) else frozenset())
+
+
 def number_decided_on(node: ast.expr, view: View) -> ast.Call | None:
     """The draw whose number Python has to know at `node`: a test, or a count, size or index made from it."""
     if not isinstance(node, ast.Call):
         return draw_in(node, view)
     if view.callee(node) in ("builtins.range", "builtins.int", "builtins.round") and node.args:
         return draw_in(node.args[-1], view)
-    return node if view.callee(node) in REACHES_GRAPH and is_needed(node, view) else None
+    return node if view.callee(node) in _reach_graph(view) and is_needed(node, view) else None
 
 
 def draw_in(node: ast.expr, view: View) -> ast.Call | None:
     """The call that drew the number `node` compares or is."""
     for part in (node, *(ast.iter_child_nodes(node) if isinstance(node, (ast.Compare, ast.BinOp)) else ())):
         value = assigned_once(view.function, part.id) if isinstance(part, ast.Name) else part
-        if isinstance(value, ast.Call) and view.callee(value) in REACHES_GRAPH:
+        if isinstance(value, ast.Call) and view.callee(value) in _reach_graph(view):
             return value
     return None
 
@@ -176,6 +209,50 @@ def both(x):
         default="break",
         fullgraph="break",
         inside=True,
+    ),
+    Example(
+        code="""\
+import random
+
+import torch
+from torch import nn
+
+
+class Permuted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(4))
+
+    def forward(self, x):
+        order = [0, 1, 2, 3]
+        random.shuffle(order)  # ~
+        for index in order:
+            x = self.layers[index](x)
+        return x
+""",
+        run="(Permuted(), [(torch.ones(2, 4),) for _ in range(3)])",
+        default="break",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import random
+
+import torch
+from torch import nn
+
+
+class Jitter(nn.Module):
+    def __init__(self, seed=0):
+        super().__init__()
+        self.random = random.Random(seed)
+
+    def forward(self, x):
+        return x * self.random.uniform(0.9, 1.1)  # ~
+""",
+        run="(Jitter(), [(torch.ones(2, 4),) for _ in range(3)])",
+        default="stale",
+        fullgraph="stale",
     ),
 )
 

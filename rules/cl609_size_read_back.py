@@ -32,7 +32,7 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.sizes import COUNTS, numbers_of
-from compilelint.static.state import same_place
+from compilelint.static.state import own_nodes, same_place
 from compilelint.static.values import Scalar, Sequence, options
 
 HAZARD = "recompile"
@@ -44,7 +44,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not isinstance(node, ast.Call):
         return
     for part in numbers_of(node, view):
-        if not isinstance(part, (ast.Name, ast.Attribute, ast.Subscript)) or _told_inside(part, node, view):
+        if not isinstance(part, (ast.Name, ast.Attribute, ast.Subscript)) or _told_before(part, node, view):
             continue
         if _was_read_back(part, view):
             yield Hit(
@@ -57,10 +57,15 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             return
 
 
-def _told_inside(number: ast.expr, call: ast.Call, view: View) -> bool:
-    """Whether a call inside `call` takes the same number: `expand` in `torch.arange(n).expand(rows, n)`."""
-    inner = [part for part in ast.walk(call) if isinstance(part, ast.Call) and part is not call]
-    return any(same_place(part, number) for nested in inner for part in numbers_of(nested, view))
+def _told_before(number: ast.expr, call: ast.Call, view: View) -> bool:
+    """Whether an earlier call of the function, or one inside `call`, takes the same number: the guard stands there."""
+    return any(
+        isinstance(other, ast.Call)
+        and other is not call
+        and (other.end_lineno or 0, other.end_col_offset or 0) <= (call.end_lineno or 0, call.end_col_offset or 0)
+        and any(same_place(part, number) for part in numbers_of(other, view))
+        for other in own_nodes(view.function)
+    )
 
 
 def _was_read_back(node: ast.expr, view: View) -> bool:

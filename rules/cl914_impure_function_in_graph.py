@@ -112,6 +112,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         function = option.ref.node if isinstance(option, Function) else None
         if not isinstance(function, ast.FunctionDef) or not any(map(_is_mark, function.decorator_list)):
             continue
+        if not any(isinstance(part, ast.Return) and part.value is not None for part in own_nodes(function)):
+            continue  # it computes nothing: its effect, once, is what it is for
         outside = next(chain(_effects(function), changing_reads(function, view.module)), None)
         if outside is not None:
             yield Hit(

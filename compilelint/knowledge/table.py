@@ -20,8 +20,9 @@ Shapes, the keys of `Fact.probes` and `Fact.returned`
     `set` of an attribute, `construct` and `call` of a `torch.nn` module (called: made outside).
 
 Outcomes
-    A probe was compiled with the eager backend on a CPU build, in default mode and with `fullgraph=True`. It names the
-    first break by torch's id (torch/_dynamo/graph_break_registry.json); `?` is a break, an error or a skipped frame
+    A probe was compiled with the eager backend where there was no GPU (2.13: a CPU build; 2.14: one for CUDA), in
+    default mode and with `fullgraph=True`. It names the first break by torch's id
+    (torch/_dynamo/graph_break_registry.json); `?` is a break, an error or a skipped frame
     without an id. A shape that eager mode refuses has no entry, except that calls which need an absent device
     (`torch.cuda.*`) are recorded under `none` if Dynamo answered before the call could fail. Where eight shapes broke
     alike no more were tried, see `Fact.settled`.
