@@ -22,7 +22,7 @@ _BATCH = 2
 _LENGTHS = (12, 17, 22)
 _SAMPLES = (4000, 4800, 5600)
 _FRAMES = (64, 80, 96)
-_WORDS = (5, 60)
+_WORDS = (5, 30)
 _IMAGE = 64
 _GRID = (1, 4, 4)
 
