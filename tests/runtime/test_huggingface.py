@@ -119,11 +119,17 @@ class StubbornModel(PreTrainedModel):
         raise AssertionError("nobody knows what to give it")
 
 
+class LackingModel:
+    """What the library has in the place of a class whose requirements are not installed."""
+
+    _backends: ClassVar = ["torch", "torchaudio"]
+
+
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> None:
     """This module's classes in the place of transformers."""
     stand_in = ModuleType("transformers")
-    for item in (PreTrainedModel, TextConfig, WriterForCausalLM, PairModel, StubbornModel):
+    for item in (PreTrainedModel, TextConfig, WriterForCausalLM, PairModel, StubbornModel, LackingModel):
         setattr(stand_in, item.__name__, item)
     monkeypatch.setitem(sys.modules, "transformers", stand_in)
 
@@ -193,6 +199,7 @@ def test_generate_compiles_forward_and_runs_the_decode_loop() -> None:
         ("WriterForCausalLm", "no model class WriterForCausalLm; did you mean 'WriterForCausalLM'?"),
         ("TextConfig", "no model class TextConfig"),
         ("PreTrainedModel", "no configuration of its own"),
+        ("LackingModel", "LackingModel needs torch and torchaudio"),
         ("WriterForCausalLM.decode", ".train or .generate"),
         ("StubbornModel", "write a function that returns compilelint.Target"),
     ],

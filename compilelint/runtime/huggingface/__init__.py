@@ -66,6 +66,8 @@ def class_of(name: str) -> Any:
         found = getattr(transformers, name, None)
     except ImportError as error:
         raise BuildError(f"transformers can't import {name}: {_line(error.__cause__ or error)}") from None
+    if lacking := getattr(found, "_backends", None):  # what stands in for a class whose libraries aren't there
+        raise BuildError(f"{name} needs {' and '.join(lacking)}; install what of that is missing")
     if not isinstance(found, type) or not issubclass(found, transformers.PreTrainedModel):
         raise BuildError(f"transformers has no model class {name}{_closest(name, dir(transformers))}")
     if getattr(found, "config_class", None) is None:
