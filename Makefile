@@ -25,7 +25,7 @@ test: $(VENV)/.dev
 	$(BIN)/python -m pytest
 
 # CPU time of the static pass beside two parsers; BENCH="folder ..." measures other code.
-bench: $(VENV)/.dev
+bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/speed/run.py $(BENCH)
 
 sarif: $(VENV)/.dev
@@ -39,6 +39,10 @@ $(VENV)/bin/python:
 
 $(VENV)/.runtime: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[runtime]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.dev
+	$(PIP) install --quiet --editable '.[bench]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime

@@ -156,6 +156,10 @@ def test_torch_is_not_imported_by_what_the_command_line_imports() -> None:
         ),
         (["model.py"], {"torch", "sarif_om", "compilelint.runtime.launch"}),
         (["clean.py"], {"torch", "libcst", "sarif_om"}),
+        (
+            ["clean.py", "--no-cache", "--output-format", "concise"],
+            {"torch", "libcst", "rich", "sarif_om", "multiprocessing", "compilelint.static.explanation"},
+        ),
         (["clean.py", "--fix", "--output-format", "json"], {"torch", "libcst", "rich", "sarif_om"}),
     ],
 )

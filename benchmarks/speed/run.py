@@ -1,102 +1,153 @@
-"""CPU seconds per megabyte of source: compilelint's static pass beside two parsers that do nothing but parse.
+"""CPU seconds of compilelint beside other tools on the same files: cold, with everything kept, and after one edit.
 
-    python benchmarks/speed/run.py [FOLDER ...] [--repeat N]
+    python benchmarks/speed/run.py [FOLDER ...] [--megabytes N ...] [--repeat N] [--plot FILE.svg]
 
-Each is measured in a process of its own, start-up and imports left out, and the least of N runs is kept. Without a
-folder: `torch/nn` as installed, then the fixtures of this repository.
+Each work is a process of its own, started as a user starts it; what is counted is its user and system time with that of
+its children, start-up included, and its largest resident memory. The least of N runs counts. The folder is copied
+first, so that an edit and a cache harm nothing. Without a folder: `torch/nn` as installed (it is read, not imported).
+`--megabytes 1 5 25` measures the first so many megabytes of each folder, to show how the cost grows.
+Peers that are not installed beside this Python are left out.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
-import gc
 import importlib.util
-import subprocess
+import os
+import shutil
 import sys
-import time
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from xml.sax.saxutils import escape
 
-ROOT = Path(__file__).resolve().parents[2]
-WORKS = ("ast.parse", "libcst.parse_module", "compilelint")
+PARSE = "import gc, sys, pathlib, {0}; gc.disable(); [{0}.{1}(p.read_bytes()) for p in pathlib.Path('.').rglob('*.py')]"
+OURS = (sys.executable, "-m", "compilelint", ".", "--isolated", "--exit-zero", "--output-format", "concise")
+BIN = Path(sys.executable).parent
+EQUIVALENT = Path(__file__).with_name("semgrep.yml")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cost:
+    """User and system time in seconds, and the largest resident memory of any of the processes in megabytes."""
+
+    seconds: float
+    megabytes: float
+
+
+def works() -> Iterator[tuple[str, Sequence[str]]]:
+    """What is measured, in the order of the table: a name and the command, run in the folder."""
+    yield "ast.parse", (sys.executable, "-c", PARSE.format("ast", "parse"))
+    yield "libcst.parse_module", (sys.executable, "-c", PARSE.format("libcst", "parse_module"))
+    yield "compilelint, cold", (*OURS, "--no-cache")
+    yield "compilelint, nothing changed", OURS
+    yield "compilelint, one file changed", OURS
+    yield "ruff, cold", (str(BIN / "ruff"), "check", "--no-cache", "--isolated", "--exit-zero", "--quiet", ".")
+    yield "semgrep", (str(BIN / "semgrep"), "--metrics=off", "--quiet", "--config", str(EQUIVALENT), ".")
+    yield "torch-preflight", (str(BIN / "torch-preflight"), "check", ".")
+    yield "TorchFix", (str(BIN / "torchfix"), "--select", "ALL", ".")
 
 
 def main() -> None:
-    """Measure and print a table, one line per folder and work."""
+    """Measure and print a Markdown table, one line per folder and work."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER")
-    parser.add_argument("--repeat", type=int, default=3, metavar="N", help="runs of each, of which the least counts")
-    parser.add_argument("--measure", choices=WORKS, help=argparse.SUPPRESS)  # what a child process does
+    parser.add_argument("--megabytes", nargs="+", type=float, default=[float("inf")], metavar="N")
+    parser.add_argument("--repeat", type=int, default=1, metavar="N", help="runs of each, of which the least counts")
+    parser.add_argument("--only", metavar="TEXT", default="", help="works whose name holds this text only")
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw seconds per megabyte of the last folder")
     options = parser.parse_args()
-    if options.measure:
-        print(measured(options.measure, sources(options.folders[0])))
-        return
-    print(f"{'folder':24} {'files':>5} {'MB':>6}  {'':20} {'CPU s':>7} {'s/MB':>7} {'x ast':>6}")
+    print("| folder | files | MB | work | CPU s | s/MB | peak MB |\n| --- | --- | --- | --- | --- | --- | --- |")
     for folder in options.folders or default_folders():
-        files = sources(folder)
-        megabytes = sum(file.stat().st_size for file in files) / 1e6
-        if not files:
-            sys.exit(f"{folder}: no Python files")
-        name = "/".join(folder.resolve().parts[-2:])
-        seconds = {work: min(in_child(work, folder) for _ in range(options.repeat)) for work in WORKS}
-        for work in WORKS:
-            row = f"{seconds[work]:7.2f} {seconds[work] / megabytes:7.2f} {seconds[work] / seconds[WORKS[0]]:6.1f}"
-            print(f"{name:24} {len(files):5} {megabytes:6.2f}  {work:20} {row}")
+        for limit in options.megabytes:
+            with tempfile.TemporaryDirectory() as temporary:
+                copy = Path(temporary) / folder.resolve().name
+                files, size = copied(folder.resolve(), copy, limit)
+                if not files:
+                    sys.exit(f"{folder}: no Python files")
+                rates = {}
+                for name, cost in measured(copy, options.only, options.repeat):
+                    rates[name] = cost.seconds / size
+                    row = f"{cost.seconds:.2f} | {rates[name]:.2f} | {cost.megabytes:.0f}"
+                    print(f"| `{folder.resolve().name}` | {len(files)} | {size:.2f} | {name} | {row} |", flush=True)
+    if options.plot:
+        options.plot.write_text(chart(rates, "CPU seconds per megabyte of source"), encoding="utf-8")
 
 
 def default_folders() -> list[Path]:
-    """`torch/nn` where torch is installed (it is not imported), and the fixtures."""
+    """`torch/nn` where torch is installed, else compilelint itself."""
     torch = importlib.util.find_spec("torch")
-    installed = [Path(torch.origin).parent / "nn"] if torch is not None and torch.origin else []
-    return [*installed, ROOT / "fixtures"]
+    found = torch is not None and torch.origin is not None
+    return [Path(torch.origin).parent / "nn" if found else Path(__file__).parents[2] / "compilelint"]  # type: ignore
 
 
-def sources(folder: Path) -> list[Path]:
-    """The Python files below a folder that parse, so that all three do the same files."""
-    return [file for file in sorted(folder.resolve().rglob("*.py")) if parses(file)]
+def copied(folder: Path, copy: Path, limit: float) -> tuple[list[Path], float]:
+    """Copy the Python files of a folder, in order, until `limit` megabytes; the copies, and their size in megabytes."""
+    files: list[Path] = []
+    size = 0.0
+    for file in sorted(folder.rglob("*.py")):
+        if size + file.stat().st_size / 1e6 > limit:
+            break
+        place = copy / file.relative_to(folder)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, place)
+        files.append(place)
+        size += file.stat().st_size / 1e6
+    return files, size
 
 
-def parses(file: Path) -> bool:
-    """Whether `ast` takes the file, as UTF-8."""
-    try:
-        ast.parse(file.read_bytes().decode())
-    except (SyntaxError, ValueError):
-        return False
-    return True
+def measured(folder: Path, only: str, repeat: int) -> Iterator[tuple[str, Cost]]:
+    """Each work that is installed, and what it cost."""
+    for name, command in works():
+        if only in name and Path(command[0]).exists() and importable(name):
+            yield name, min(once(name, command, folder) for _ in range(repeat))
 
 
-def in_child(work: str, folder: Path) -> float:
-    """CPU seconds of one run in a process of its own."""
-    command = [sys.executable, __file__, str(folder), "--measure", work]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+def importable(name: str) -> bool:
+    """Whether the parser that a work is named after is installed."""
+    return not name.startswith("libcst") or importlib.util.find_spec("libcst") is not None
 
 
-def measured(work: str, files: Sequence[Path]) -> float:
-    """CPU seconds, of all threads, from the first file to the last."""
-    task = prepared(work, files)
-    gc.disable()  # as compilelint does; else collecting is a good part of what parsing costs
-    start = time.process_time()
-    task()
-    return time.process_time() - start
+def once(name: str, command: Sequence[str], folder: Path) -> Cost:
+    """Run a work; one that is not the first over its files gets what it needs beforehand, uncounted."""
+    if name.startswith("compilelint") and "cold" not in name:
+        cost(OURS, folder)
+        if "one file" in name:
+            largest = max(folder.rglob("*.py"), key=lambda file: file.stat().st_size)
+            with largest.open("a") as file:
+                file.write("\n# changed\n")
+    return cost(command, folder)
 
 
-def prepared(work: str, files: Sequence[Path]) -> Callable[[], object]:
-    """What is to be measured, everything imported."""
-    if work == "compilelint":
-        from compilelint.config import Settings
-        from compilelint.rulebook import load_rules
-        from compilelint.static import lint
+def cost(command: Sequence[str], folder: Path) -> Cost:
+    """What a command and its children cost."""
+    child = os.fork()
+    if child == 0:
+        os.chdir(folder)
+        silence = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(silence, stream)
+        os.execv(command[0], list(command))
+    _, _, usage = os.wait4(child, 0)
+    return Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / (1024 if sys.platform == "linux" else 1024 * 1024))
 
-        lint([], Settings(root=ROOT))
-        load_rules()
-        return lambda: lint(files, Settings(root=ROOT))
-    if work == "libcst.parse_module":
-        import libcst
 
-        libcst.parse_module("x = 1\n")
-        return lambda: [libcst.parse_module(file.read_bytes()) for file in files]
-    return lambda: [ast.parse(file.read_bytes()) for file in files]
+def chart(values: dict[str, float], title: str) -> str:
+    """Horizontal bars as SVG, each with its value."""
+    most, row, left, width = max(values.values()), 26, 220, 520
+    bars: Iterable[str] = (
+        f'<text x="{left - 8}" y="{number * row + 58}" text-anchor="end">{escape(name)}</text>'
+        f'<rect x="{left}" y="{number * row + 45}" width="{value / most * width:.1f}" height="17" fill="#4878a8"/>'
+        f'<text x="{left + value / most * width + 6:.1f}" y="{number * row + 58}">{value:.2f}</text>'
+        for number, (name, value) in enumerate(values.items())
+    )
+    size = f'width="{left + width + 70}" height="{len(values) * row + 60}"'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="13">'
+        f'<rect width="100%" height="100%" fill="white"/><text x="{left}" y="28">{escape(title)}</text>'
+        f"{''.join(bars)}</svg>\n"
+    )
 
 
 if __name__ == "__main__":

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
 from compilelint.fingerprint import fingerprint
 from compilelint.model import CONFIDENCES, Confidence, Finding, Hazard, Span
 from compilelint.rule import Hit, RegionKind, Rule
+from compilelint.static.combine import Key
 from compilelint.static.origins import definition
 from compilelint.static.places import span_of
 from compilelint.static.tracer.frame import Frame
@@ -28,8 +28,6 @@ _RESUMABLE_CONTEXTS = frozenset(
     ]
 )
 """Context managers Dynamo can leave and enter again around a break (docs: torch.compiler_dynamo, 2.13)."""
-
-Key = tuple[str, str, Span]
 
 
 class Flagger:
@@ -163,43 +161,6 @@ class Flagger:
     def findings(self) -> tuple[Finding, ...]:
         """Everything found so far, in the order it was found; see `combined`."""
         return tuple(self._found.values())
-
-
-def combined(parts: Iterable[Sequence[Finding]], fallbacks: frozenset[str]) -> tuple[Finding, ...]:
-    """The findings of all `parts` by file and line: of those for one place the surest, of equals the first.
-
-    `fallbacks` are the rules that are silent on lines where another rule names a break. Equal fingerprints are numbered
-    apart.
-    """
-    found: dict[Key, Finding] = {}
-    for part in parts:
-        for finding in part:
-            key = (finding.rule, finding.path, finding.span)
-            known = found.get(key)
-            if known is None or CONFIDENCES.index(known.confidence) > CONFIDENCES.index(finding.confidence):
-                found[key] = finding
-    kept = _without_overlaps(found.values(), fallbacks)
-    return tuple(number_apart(sorted(kept, key=lambda f: (f.path, f.span.line, f.span.column, f.rule))))
-
-
-def _without_overlaps(findings: Collection[Finding], fallbacks: frozenset[str]) -> Iterator[Finding]:
-    """All findings but those of fallback rules on lines where another rule has already named a break."""
-    taken: dict[str, set[int]] = {}
-    for finding in findings:
-        if finding.rule not in fallbacks and finding.hazard in ("graph-break", "frame-skip"):
-            taken.setdefault(finding.path, set()).update(range(finding.span.line, finding.span.end_line + 1))
-    for finding in findings:
-        if finding.rule not in fallbacks or finding.span.line not in taken.get(finding.path, ()):
-            yield finding
-
-
-def number_apart(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Give findings that share a fingerprint (one line twice in a function) distinct, stable ones."""
-    seen: dict[str, int] = {}
-    for finding in findings:
-        count = seen.get(finding.fingerprint, 0)
-        seen[finding.fingerprint] = count + 1
-        yield replace(finding, fingerprint=f"{finding.fingerprint}-{count}") if count else finding
 
 
 def _may_be_passed_over(node: ast.AST, view: FrameView) -> bool:

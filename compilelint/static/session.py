@@ -16,16 +16,13 @@ from compilelint.model import Failure, Finding
 from compilelint.rulebook import load_rules
 from compilelint.source import Sources
 from compilelint.static.cache import Cache, context_of, own_code
-from compilelint.static.explanation import explanation
-from compilelint.static.flag import Flagger, combined
+from compilelint.static.combine import combined
 from compilelint.static.program import Program
-from compilelint.static.tracer.frame import Frame
-from compilelint.static.walk import Walk
 from compilelint.static.work import Outcome, Task, second_pass, units
-from compilelint.static.workers import batches, can_fork, in_workers
 
 if TYPE_CHECKING:
     from compilelint.config import Settings
+    from compilelint.static.tracer.frame import Frame
 
 Result = TypeVar("Result")
 
@@ -56,6 +53,8 @@ def explain(path: Path, line: int, settings: Settings, files: Sequence[Path] = (
 
     In a notebook, lines are those of its joined module.
     """
+    from compilelint.static.explanation import explanation
+
     path = path.resolve()
     frames: list[Frame] = []
 
@@ -116,7 +115,7 @@ class _Session:
     ) -> None:
         self.files = tuple(path.resolve() for path in files)
         self.settings = settings
-        self.jobs = jobs if can_fork() and watch is None else 0
+        self.jobs = jobs if watch is None else 0
         self.base = Path.cwd()
         self.watch = watch
         program = Program(self.files)
@@ -164,10 +163,15 @@ class _Session:
         return [outcome if outcome is not None else next(rest) for outcome in found]
 
     def _worked_out(self, tasks: Sequence[Task]) -> list[Outcome]:
+        if not tasks:
+            return []
         load_rules(), load(self.settings.target_torch)  # before children are forked, so that they need not
         sizes = [self._size(task) for task in tasks]
         if self.jobs and len(tasks) > 1:
-            return in_workers(tasks, batches(sizes, self.jobs), self._walked, self.jobs)
+            from compilelint.static.workers import batches, can_fork, in_workers
+
+            if can_fork():
+                return in_workers(tasks, batches(sizes, self.jobs), self._walked, self.jobs)
         return list(self._walked(tasks))
 
     def _size(self, task: Task) -> int:
@@ -175,6 +179,9 @@ class _Session:
 
     def _walked(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
         """Do the tasks one after another, in this process. They share the parsed files and nothing else."""
+        from compilelint.static.flag import Flagger
+        from compilelint.static.walk import Walk
+
         program = Program(self.files)
         table = load(self.settings.target_torch)
         rules = load_rules()

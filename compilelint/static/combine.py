@@ -1,0 +1,48 @@
+"""The findings of all tasks -> those of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from compilelint.model import CONFIDENCES, Finding, Span
+
+Key = tuple[str, str, Span]
+"""Rule, path and place: findings that agree in these are one."""
+
+
+def combined(parts: Iterable[Sequence[Finding]], fallbacks: frozenset[str]) -> tuple[Finding, ...]:
+    """The findings of all `parts` by file and line: of those for one place the surest, of equals the first.
+
+    `fallbacks` are the rules that are silent on lines where another rule names a break. Equal fingerprints are numbered
+    apart.
+    """
+    found: dict[Key, Finding] = {}
+    for part in parts:
+        for finding in part:
+            key = (finding.rule, finding.path, finding.span)
+            known = found.get(key)
+            if known is None or CONFIDENCES.index(known.confidence) > CONFIDENCES.index(finding.confidence):
+                found[key] = finding
+    kept = _without_overlaps(found.values(), fallbacks)
+    return tuple(number_apart(sorted(kept, key=lambda f: (f.path, f.span.line, f.span.column, f.rule))))
+
+
+def _without_overlaps(findings: Collection[Finding], fallbacks: frozenset[str]) -> Iterator[Finding]:
+    """All findings but those of fallback rules on lines where another rule has already named a break."""
+    taken: dict[str, set[int]] = {}
+    for finding in findings:
+        if finding.rule not in fallbacks and finding.hazard in ("graph-break", "frame-skip"):
+            taken.setdefault(finding.path, set()).update(range(finding.span.line, finding.span.end_line + 1))
+    for finding in findings:
+        if finding.rule not in fallbacks or finding.span.line not in taken.get(finding.path, ()):
+            yield finding
+
+
+def number_apart(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Give findings that share a fingerprint (one line twice in a function) distinct, stable ones."""
+    seen: dict[str, int] = {}
+    for finding in findings:
+        count = seen.get(finding.fingerprint, 0)
+        seen[finding.fingerprint] = count + 1
+        yield replace(finding, fingerprint=f"{finding.fingerprint}-{count}") if count else finding
