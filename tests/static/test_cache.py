@@ -9,11 +9,13 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from compilelint.config import Settings
+from compilelint.model import Failure, Finding, Rewrite, Span, Step
 from compilelint.static import StaticResult, lint, work
 from compilelint.static.cache import MOST_BYTES, Cache
 from compilelint.static.work import Outcome, Task
@@ -128,9 +130,26 @@ def test_what_cannot_be_kept_is_worked_out(tree: Path, tmp_path: Path) -> None:
     assert run(tree, place) == run(tree, None)
 
 
-def test_a_failure_of_ours_is_not_kept(tmp_path: Path) -> None:
-    from compilelint.model import Failure
+def test_everything_a_finding_says_is_kept(tmp_path: Path) -> None:
+    span = Span(1, 2, 3, 4)
+    step = Step("m.py", 5, "f", "x")
+    rewrite = Rewrite("replace", "title", "safe", span, "{part}", span)
+    words = {name: name for name in ("rule", "name", "path", "function", "message", "instead", "fingerprint")}
+    finding = Finding(
+        **words, hazard="graph-break", span=span, confidence="possible", statement=(6, 7), region=(step,),
+        rewrite=rewrite, definition=step,
+    )  # fmt: skip
+    left_out = {field.name for field in fields(Finding) if getattr(finding, field.name) == field.default}
+    assert left_out == {"verdict", "evidence", "fixes"}  # set after the static pass
+    outcome = Outcome(
+        (finding,), (), (Failure("n.py", "no", 8),), ("CL1",), frozenset("e"), ("p",), {}, frozenset("/a")
+    )
+    Cache(tmp_path, "context").put(Task(("m",)), outcome)
+    assert Cache(tmp_path, "context").get(Task(("m",))) == outcome
+    assert Cache(tmp_path, "another").get(Task(("m",))) is None
 
+
+def test_a_failure_of_ours_is_not_kept(tmp_path: Path) -> None:
     cache = Cache(tmp_path, "context")
     cache.put(Task(("m",)), Outcome(failures=(Failure("m.py", "internal error"),)))
     assert cache.get(Task(("m",))) is None
