@@ -141,13 +141,36 @@ class Generator:
         fullgraph="clean",
         inside=True,
     ),
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Denoiser:
+    def __init__(self):
+        self.net = torch.compile(nn.Linear(8, 4))
+
+    @torch.no_grad()
+    def __call__(self, latents, mask):
+        for _ in range(4):
+            model_input = latents * 0.5
+            model_input = torch.cat([model_input, mask], dim=-1)
+            latents = latents - self.net(model_input)
+        return latents
+""",
+        run="Denoiser(), [(torch.ones(2, 4), torch.zeros(2, 4))]",
+        default="clean",
+        fullgraph="clean",
+        inside=True,
+    ),
 )
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the statement or call that makes the model's next input longer."""
     grown = _grown(node, view)
-    if grown is None:
+    if grown is None or _starts_anew(grown, node, view):
         return
     call = next((call for call in _model_calls(view) if any(same_place(value, grown) for value in _inputs(call))), None)
     if call is None:
@@ -175,6 +198,18 @@ def _grown(node: ast.AST, view: View) -> ast.expr | None:
     if isinstance(parts, (ast.List, ast.Tuple)) and any(same_place(part, target) for part in parts.elts):
         return target
     return None
+
+
+def _starts_anew(grown: ast.expr, node: ast.AST, view: View) -> bool:
+    """Whether the loop sets the variable to something else on each turn, so that it grows once and not on and on."""
+    loop = next((parent for parent in view.parents(node) if isinstance(parent, (ast.For, ast.While))), None)
+    return loop is not None and any(
+        isinstance(other, ast.Assign)
+        and other is not node
+        and any(same_place(target, grown) for target in other.targets)
+        and not any(isinstance(part, ast.expr) and same_place(part, grown) for part in ast.walk(other.value))
+        for other in ast.walk(loop)
+    )
 
 
 def _model_calls(view: View) -> Iterator[ast.Call]:
