@@ -48,7 +48,10 @@ def distributed() -> None:
     compiled = torch.compile(model, backend="eager")
     for _ in range(2):
         compiled(torch.ones(1, 2)).sum().backward()
-    torch.distributed.destroy_process_group()
+    torch.distributed.barrier()
+    # One time in ten torch 2.13 aborts while the interpreter shuts down under gloo, observed or not.
+    sys.stdout.flush()
+    os._exit(0)
 
 
 def in_children() -> None:
