@@ -24,7 +24,7 @@ test: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
 
-# CPU time of the static pass beside two parsers; BENCH="folder ..." measures other code.
+# CPU time of the static pass beside two parsers and other linters; BENCH="folder ..." measures other code.
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/speed/run.py $(BENCH)
 

