@@ -22,8 +22,9 @@ tensor.
 
 ## Limits
 Tests on shapes, dtypes, devices, `is None`, `isinstance` and Python values compile and are not reported. `==` with
-None or a string compiles too. A branch that one element type alone reaches (`x.dtype == torch.float16 and ...`) is
-only `possible`. A branch on `.item()` is reported at the read-back. Measured on torch 2.13.
+None or a string compiles too, but not on torch 2.11 (GB0208), for which it is reported. A branch that one element type
+alone reaches (`x.dtype == torch.float16 and ...`) is only `possible`. A branch on `.item()` is reported at the
+read-back. Measured on torch 2.13.
 
 ## References
 torch.compile programming model: "Common Graph Breaks", "Dealing with Data-Dependent Errors". GB0170.
@@ -35,7 +36,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.tensors import decided, drawn_at_random, gated_by_dtype, site_of
+from compilelint.static.tensors import decided, drawn_at_random, gated_by_dtype, is_plain, site_of
+from compilelint.static.values import tensor_certainty
 
 HAZARD = "graph-break"
 WATCH = Watch(tests=True)
@@ -44,6 +46,14 @@ WATCH = Watch(tests=True)
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per tested expression; `not`, `and` and `or` have been taken apart."""
     if not isinstance(node, ast.expr):
+        return
+    if view.torch < (2, 12) and asks_to_equal_a_constant(node, view):
+        yield Hit(
+            node,
+            f"`{view.text(node)}` compares a tensor with what no tensor equals: torch {view.torch[0]}.{view.torch[1]} "
+            "splits the graph here",
+            "ask `is None` or `isinstance(value, str)`",
+        )
         return
     confidence = decided(node, view)
     if confidence is None:
@@ -56,6 +66,13 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             remedy(node, site, view),
             "possible" if gated_by_dtype(node, view) else confidence,
         )
+
+
+def asks_to_equal_a_constant(node: ast.expr, view: View) -> bool:
+    """`x == None` or `x == "text"` of a tensor."""
+    if not (isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq)):
+        return False
+    return is_plain(node.comparators[0], view) and tensor_certainty(view.kind(node.left)) is not None
 
 
 def remedy(node: ast.expr, site: ast.If | ast.comprehension | ast.match_case, view: View) -> str:

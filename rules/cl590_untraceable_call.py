@@ -38,10 +38,11 @@ OF_THE_PROBE = frozenset({"GB0193", "GB0088", "GB0112", "GB0226", "GB0249", "GB4
 """Ids by which torch says that the call fails without the compiler too: an argument that does not fit, a device that
 the measuring machine lacked (`torch.cuda.Event()`). They tell about the table's call, not about the one in the code."""
 JUDGED_ELSEWHERE = frozenset(
-    ["torch.nn.Parameter", "torch.nn.parameter.Parameter"]
+    ["torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.Tensor.requires_grad_"]
     + [f"builtins.{name}" for name in ("str", "repr", "format", "int", "float", "bool", "range", "sorted")]
 )
-"""Calls whose break hangs on more than the arguments' kinds: CL1xx and CL2xx know the conversions, CL503 parameters."""
+"""Calls whose break hangs on more than the arguments' kinds: CL1xx and CL2xx know the conversions, CL503 and
+CL507 parameters and gradients."""
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:

@@ -20,7 +20,7 @@ Shapes, the keys of `Fact.probes` and `Fact.returned`
     `set` of an attribute, `construct` and `call` of a `torch.nn` module (called: made outside).
 
 Outcomes
-    A probe was compiled with the eager backend where there was no GPU (2.13: a CPU build; 2.14: one for CUDA), in
+    A probe was compiled with the eager backend where there was no GPU (2.13: a CPU build; 2.11, 2.14: for CUDA), in
     default mode and with `fullgraph=True`. It names the first break by torch's id
     (torch/_dynamo/graph_break_registry.json); `?` is a break, an error or a skipped frame
     without an id. A shape that eager mode refuses has no entry, except that calls which need an absent device
@@ -163,15 +163,16 @@ def chosen(torch_version: str | None) -> tuple[tuple[int, int], tuple[int, int]]
     if parsed is None:
         raise ValueError(f"not a torch version: {torch_version!r} (expected something like '2.13.0')")
     wanted = int(parsed.group(1)), int(parsed.group(2))
-    return max((version for version in versions if version <= wanted), default=versions[0]), wanted
+    return min((version for version in versions if version >= wanted), default=versions[-1]), wanted
 
 
 @cache
 def load(torch_version: str | None) -> Table:
-    """The table of the newest shipped version at or below `torch_version` (such as `"2.13.0+cpu"`).
+    """The table of the oldest shipped version at or above `torch_version` (such as `"2.13.0+cpu"`).
 
-    None stands for the installed torch and, where there is none, for the newest table; a version older than all of them
-    gets the oldest. Raises ValueError for text that does not start with `major.minor`.
+    Between two tables the later one speaks, since Dynamo learns more than it forgets and a miss costs less than a false
+    alarm. A version newer than all of them gets the newest; None stands for the installed torch and, where there is
+    none, for the newest table. Raises ValueError for text that does not start with `major.minor`.
     """
     (major, minor), wanted = chosen(torch_version)
     data = json.loads((HERE / f"torch-{major}.{minor}.json").read_text(encoding="utf-8"))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Literal
 
 import pytest
-from examples import MARK, covers, findings_in
+from examples import MARK, REFERENCE, covers, findings_in
 
 from compilelint.model import Finding, Hazard
 from compilelint.rule import Example, Outcome, Rule
@@ -51,27 +52,42 @@ def marked_for_others(code: str) -> dict[int, str]:
     return {number: match[1] for number, line in lines if (match := re.search(r"# ~ (CL\d{3})(?:  # ~)?$", line))}
 
 
-def mended() -> list[object]:
-    """BAD examples that another version of torch was seen to compile: rule, example, version."""
+def by_version(side: Literal["bad", "good"], seen_to: Literal["compile", "break"]) -> list[object]:
+    """Examples, and a version other than the reference that was seen to compile them or to break on them."""
+    outcomes = ("clean",) if seen_to == "compile" else ("break", "skip")
     found: list[object] = []
     for file in sorted(OBSERVED.glob("torch-*.json")):
         version = file.stem.removeprefix("torch-")
         seen = json.loads(file.read_text(encoding="utf-8"))["examples"]
-        for rule in load_rules():
-            for position, example in enumerate(rule.bad):
-                key = f"{rule.code}/bad/{position}"
-                if seen.get(key, {}).get("default") == "clean" and example.default != "clean":
+        for rule in load_rules() if version != REFERENCE else ():
+            for position, example in enumerate(rule.bad if side == "bad" else rule.good):
+                key = f"{rule.code}/{side}/{position}"
+                if seen.get(key, {}).get("default") in outcomes and (side == "good" or example.default != "clean"):
                     found.append(pytest.param(rule, example, version, id=f"{key}/{version}"))
     return found
 
 
-@pytest.mark.parametrize(("rule", "example", "version"), mended())
-def test_what_a_version_compiles_is_not_reported_for_it(
+@pytest.mark.parametrize(("rule", "example", "version"), by_version("bad", "compile"))
+def test_bad_is_not_reported_for_a_version_that_compiles_it(
     rule: Rule, example: Example, version: str, tmp_path: Path
 ) -> None:
     claimed = HAZARDS_OF[example.default]
     found = [f for f in findings_in(example, tmp_path, version) if f.rule == rule.code and f.hazard in claimed]
     assert not found, told(found)
+
+
+@pytest.mark.parametrize(("rule", "example", "version"), by_version("good", "break"))
+def test_good_is_reported_for_a_version_that_breaks_on_it(
+    rule: Rule, example: Example, version: str, tmp_path: Path
+) -> None:
+    assert findings_in(example, tmp_path, version), f"{rule.code}: nothing is said about torch {version}"
+
+
+@pytest.mark.parametrize(("rule", "example", "version"), by_version("good", "compile"))
+def test_good_is_not_reported_for_a_version_that_compiles_it(
+    rule: Rule, example: Example, version: str, tmp_path: Path
+) -> None:
+    assert not findings_in(example, tmp_path, version), told(findings_in(example, tmp_path, version))
 
 
 @pytest.mark.parametrize(("rule", "example"), examples("good"))
