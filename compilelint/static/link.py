@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, class_members, function_ref
-from compilelint.static.index import FunctionNode, Import, ModuleIndex
+from compilelint.static.index import FunctionNode, ModuleIndex
 from compilelint.static.program import Program
 from compilelint.static.syntax import nodes_in
 
 HOST_WORDS = ("compile", "mark_dynamic", "mark_static", "cudagraph_mark_step_begin")
 """A file without any of these says nothing about how it is compiled."""
-
-PUBLIC_FUNCTION = "a public function on tensors, compiled with the model that calls it"
-"""Why a region starts at a function of which nothing in the project says that it is compiled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +119,10 @@ _MODEL_VERBS = frozenset(
     "get load save build make create set update init wrap prepare register is has move compile export train".split()
 )
 """First words of functions that do something to a model other than calling it."""
+_NO_STEP = _MODEL_VERBS | frozenset(
+    "generate evaluate eval validate validation test sample benchmark profile measure run main loss".split()
+)
+"""Words in the names of functions that are given a model and do more than one step with it, or none."""
 _TRAINING_WORDS = frozenset({"backward", "zero_grad"})
 
 
@@ -157,8 +157,11 @@ def _decodes(loop: ast.For | ast.While, ref: FunctionRef) -> bool:
 
 
 def _names_model(call: ast.Call, ref: FunctionRef) -> bool:
-    """Whether a call's name is what people call a model, a compiled step or the module itself."""
+    """Whether a call's name, or that of its first argument, is what people call a model or a compiled step."""
     func = call.func
+    if call.args and isinstance(call.args[0], ast.Name) and call.args[0].id.split("_")[-1] == "model":
+        words = set(func.id.lower().split("_")) if isinstance(func, ast.Name) else _NO_STEP
+        return bool(words & {"next", "step", "one"} or not words & _NO_STEP)  # `decode_one_token(model, token)`
     if isinstance(func, ast.Name):
         return func.id == "self" or _is_model_word(func.id)
     if isinstance(func, ast.Attribute):
@@ -181,90 +184,3 @@ def _is_model_word(name: str) -> bool:
 def _feeds_back(call: ast.Call, assigned: set[str]) -> bool:
     values = [*call.args, *(keyword.value for keyword in call.keywords)]
     return any(isinstance(n, ast.Name) and n.id in assigned for value in values for n in nodes_in(value))
-
-
-_OUTSIDE_WORDS = frozenset(
-    (
-        "train trainer training trainers test tests testing example examples benchmark benchmarks data dataset "
-        "datasets dataloader dataloaders collate transforms scripts script tools cli convert conversion export "
-        "exporters onnx plot plotting visualization viz logger loggers logging callbacks io utils_io download hub "
-        "setup conf"
-    ).split()
-)
-"""Parts of a module's name that mark code which runs around a model, not in it."""
-_HOST_WORDS = frozenset(
-    (
-        "pipeline pipelines processing processor processors tokenization tokenizer tokenizers extraction engine "
-        "engines env envs environment environments worker workers executor entrypoints runtime launcher checkpoint "
-        "checkpointing quantizers integrations commands agents collectors monitor profiler elasticity samplers sampler "
-        "inference inferer inferers loader loaders handlers apps visualize attack attacks builder builders dataio "
-        "alignment metadata allocator generator generators watermarking chat"
-    ).split()
-)
-"""Parts of a module's name that mark code which drives models (benchmarks/agreement/READING.md)."""
-_MEDIA_MODULES = frozenset({"image_utils", "audio_utils", "video_utils"})
-"""Modules that read and prepare inputs."""
-_HOST_CLASSES = re.compile(
-    "(?:Pipeline|Processor|Preprocess|Tokenizer|Extractor|Engine|Env|Trainer|Loader|Dataset|Collator|Quantizer|Worker|"
-    "Runner|Executor|Sampler|Manager|Logger|Writer|Reader|Client|Server|Inferer|Handler|Ensemble|Builder|Store|Monitor|"
-    "Plotter)(?![a-z])"
-)
-"""Words in the names of classes whose methods drive models."""
-_OUTSIDE_PREFIXES = (
-    "init",
-    "reset",
-    "load",
-    "save",
-    "plot",
-    "visualize",
-    "collate",
-    "from_",
-    "convert",
-    "export",
-    "test",
-)
-_HOST_VERBS = frozenset(
-    (
-        "train fit evaluate preprocess pre postprocess post prune replace read write download search attack inference"
-    ).split()
-)
-"""First words of functions that drive models, or work on what goes in or comes out."""
-
-
-def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
-    """Public functions and methods on tensors: what a model outside this project calls while it is compiled.
-
-    Of a script only the methods of its modules: a script calls its functions itself. What is not public, prepares
-    weights or data, reads or writes files, is left out; whether a function gives back tensors is for the tracer to say.
-    A file that imports compilelint describes targets: it builds models and their inputs.
-    """
-    if any(isinstance(bound, Import) and bound.module == "compilelint" for bound in module.bindings.values()):
-        return
-    parts = module.name.split(".")
-    packaged = len(parts) > 1
-    if parts[-1] in _MEDIA_MODULES:
-        return
-    if packaged and (_OUTSIDE_WORDS | _HOST_WORDS) & {word for part in parts for word in part.lower().split("_")}:
-        return
-    for ref in functions(module):
-        if not packaged and (ref.owner is None or not program.is_module(ref.owner)):
-            continue
-        name = ref.qualname.rpartition(".")[2]
-        if (name.startswith("_") and name != "__call__") or name.startswith(_OUTSIDE_PREFIXES):
-            continue
-        if name.partition("_")[0] in _HOST_VERBS or _is_property(ref):
-            continue
-        if ref.owner is not None and _HOST_CLASSES.search(ref.owner.qualname) and not program.is_module(ref.owner):
-            continue
-        if ref.owner is not None and (ref.owner.qualname.startswith("_") or _is_autograd_function(program, ref.owner)):
-            continue
-        yield Root(ref, ref.owner, PUBLIC_FUNCTION)
-
-
-def _is_property(ref: FunctionRef) -> bool:
-    decorators = () if isinstance(ref.node, ast.Lambda) else ref.node.decorator_list
-    return any(ast.unparse(d).endswith(("property", ".setter", ".getter")) for d in decorators)
-
-
-def _is_autograd_function(program: Program, ref: ClassRef) -> bool:
-    return any(isinstance(base, str) and base.startswith("torch.autograd.") for base in program.mro(ref))

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 
 from compilelint.model import Span
 from compilelint.rule import RegionKind
-from compilelint.static.link import PUBLIC_FUNCTION
 from compilelint.static.places import span_of
+from compilelint.static.public import PUBLIC_FUNCTION
 from compilelint.static.shapes import probe_of
 from compilelint.static.state import root_of
 from compilelint.static.syntax import children

@@ -15,6 +15,7 @@ from compilelint.static.definitions import FunctionRef
 from compilelint.static.flag import Flagger
 from compilelint.static.index import ModuleIndex
 from compilelint.static.program import Program
+from compilelint.static.public import public_functions
 from compilelint.static.tracer import statements
 from compilelint.static.tracer.attributes import is_opaque
 from compilelint.static.tracer.binding import root_arguments, takes_tensor
@@ -164,8 +165,8 @@ class Walk:
                 self._compiled(compiled, why)
 
     def _public(self, module: ModuleIndex) -> Iterator[link.Root]:
-        """Functions on tensors that a model outside the project may call; see `link.public_functions`."""
-        return (root for root in link.public_functions(self.program, module) if not is_opaque(root.ref))
+        """Functions on tensors that a model outside the project may call; see `public.public_functions`."""
+        return (root for root in public_functions(self.program, module) if not is_opaque(root.ref))
 
     def _assumed(self, root: link.Root, module: ModuleIndex) -> None:
         """Walk one public function, and let its frames be looked at if it can be part of a model."""

@@ -295,6 +295,8 @@ def test_annotation(annotation: str, kind: str) -> None:
         ("given", "given(1)\n    probe(given)", "unknown"),
         ("given", "y = given == 'mean'\n    probe(given)", "unknown"),
         ("x, given_size", "x = x * given_size\n    probe(given_size)", "unknown"),
+        ("x, given", "y = x + given\n    probe(given['shape'])", "unknown"),
+        ("x, given", "y = x + given\n    probe([item['flip'] for item in given])", "a list of unknown"),
         ("x, num_heads", "x = x * num_heads\n    probe(num_heads)", "unknown"),
         ("x, given=3", "probe(given)", "a Python int passed in"),
         ("x, given=True", "probe(given)", "a Python bool passed in"),
@@ -310,6 +312,29 @@ def test_annotation(annotation: str, kind: str) -> None:
 )
 def test_parameter_that_no_caller_speaks_for(signature: str, body: str, kind: str) -> None:
     seen = probe(f"{HEAD}@torch.compile\ndef step({signature}):\n    {body}")
+    assert seen.kinds() == {kind}
+
+
+def test_a_guess_gives_way_to_what_the_function_it_is_handed_to_does_with_it() -> None:
+    helpers = (
+        "def crop(x, size):\n    probe(size)\n    return x[:size]\ndef add(x, y):\n    probe(y)\n    return x + y\n"
+    )
+    step = "@torch.compile\ndef step(x, given, other):\n    return x.to(crop(x, given), given) + add(x, other) + other"
+    seen = probe(f"{HEAD}{helpers}{step}")
+    kinds = {s.function: describe(s.value) for s in seen.sightings}
+    assert kinds == {"crop": "unknown", "add": "a tensor (by annotation or use)"}
+
+
+@pytest.mark.parametrize(
+    ("call", "kind"),
+    [
+        ("xformers.ops.memory_efficient_attention(x, x, x)", "a tensor"),
+        ("xformers.ops.fmha.BlockDiagonalMask.from_seqlens([1, 2])", "unknown"),
+        ("torchvision.ops.MultiScaleRoIAlign(['0'], 7, 2)", "a `torchvision.ops.MultiScaleRoIAlign`"),
+    ],
+)
+def test_a_class_among_functions_on_tensors_gives_objects(call: str, kind: str) -> None:
+    seen = probe(f"{HEAD}import torchvision, xformers.ops\n@torch.compile\ndef step(x):\n    probe({call})")
     assert seen.kinds() == {kind}
 
 

@@ -219,6 +219,7 @@ def test_public_functions_of_a_package_are_assumed_to_be_compiled() -> None:
         "pkg/export_onnx.py",
         "pkg/scripts/ops.py",
         "pkg/image_utils.py",
+        "pkg/evaluation.py",
     ],
 )
 def test_public_functions_around_a_model_are_not(path: str) -> None:
@@ -229,6 +230,33 @@ def test_public_functions_around_a_model_are_not(path: str) -> None:
         "pkg/scripts/__init__.py": "",
     }
     assert not probe({**files, path: PUBLIC}).findings
+
+
+HOST_BODIES = {
+    "shows progress": "for step in trange(3):\n        x = x + step",
+    "waits for other processes": "torch.distributed.barrier()",
+    "exchanges objects": "dist.all_gather_object(found, x)",
+    "asks a tokenizer": "print(self.tokenizer.decode(x))",
+    "decodes": "for _ in range(9):\n        x = x + draw_next(model, x)",
+}
+
+
+@pytest.mark.parametrize("body", HOST_BODIES.values(), ids=HOST_BODIES)
+def test_a_public_function_that_does_what_only_the_host_does_is_not(body: str) -> None:
+    text = f"import torch\ndef run(x: torch.Tensor, model, self):\n    probe(x)\n    {body}\n    return x"
+    assert not probe({"pkg/__init__.py": "", "pkg/ops.py": text}).findings
+
+
+def test_a_module_that_shows_progress_is_compiled_all_the_same() -> None:
+    text = """
+        import torch
+        class Diffusion(torch.nn.Module):
+            def interpolate(self, x: torch.Tensor):
+                for t in tqdm(range(9)):
+                    x = probe(x)
+                return x
+        """
+    assert probe({"pkg/__init__.py": "", "pkg/ops.py": text}).functions("compiled") == {"Diffusion.interpolate"}
 
 
 def test_a_file_that_describes_targets_is_not() -> None:
@@ -268,6 +296,10 @@ LOOPS = {
     "a draft model": ("for _ in range(9):\n        x = self.draft_model(x)\n        probe(x)", True),
     "a compiled step": ("for _ in range(9):\n        x = decode_step(x)\n        probe(x)", True),
     "a model's function": ("for _ in range(9):\n        x = model_fn(x)\n        probe(x)", True),
+    "hands the model to a step": ("for _ in range(9):\n        x = decode_one(model, x)\n        probe(x)", True),
+    "generates the next token": ("for _ in range(9):\n        x = generate_next(model, x)\n        probe(x)", True),
+    "generates many times": ("for _ in range(9):\n        x = generate(model, x)\n        probe(x)", False),
+    "evaluates a model": ("for _ in range(9):\n        x = evaluate(model, x)\n        probe(x)", False),
     "loads models": ("for _ in range(9):\n        x = load_model(x)\n        probe(x)", False),
     "reads parameters": ("for _ in range(9):\n        x = self.model_parameters(x)\n        probe(x)", False),
     "outside the loop": ("for _ in range(9):\n        x = model(x)\n    probe(x)", False),

@@ -111,6 +111,9 @@ def _settled(value: Value, parameter: ast.arg, scope: Scope, module: ModuleIndex
     known = [option for option in options(value) if not isinstance(option, Unknown)]
     declared = tracer.annotation(parameter.annotation, module) if parameter.annotation is not None else UNKNOWN
     known = [option for option in known if not _contradicts(option, declared)]
+    if declared == UNKNOWN and any(map(_is_guess, known)) and parameter.arg in _used_otherwise(scope, tracer.table):
+        known = [option for option in known if not _is_guess(option)]
+        value = join_all([UNKNOWN, *known])
     if len(known) < len(options(value)):
         if declared == UNKNOWN and parameter.arg in tensor_parameters(scope):
             declared = Tensor(sure=False)
@@ -119,6 +122,10 @@ def _settled(value: Value, parameter: ast.arg, scope: Scope, module: ModuleIndex
         if declared != UNKNOWN:
             value = join_all([declared, *known])
     return _mask(value) if parameter.arg.endswith("mask") else value
+
+
+def _is_guess(value: Value) -> bool:
+    return isinstance(value, Tensor) and not value.sure
 
 
 def _contradicts(value: Value, declared: Value) -> bool:

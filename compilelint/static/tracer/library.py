@@ -130,7 +130,7 @@ def call(name: str, args: tuple[Value, ...], keywords: Keywords, node: ast.AST |
 
 def _by_name(name: str) -> Value:
     """The result of a function the table does not list, or says nothing about."""
-    if name.startswith(_TENSOR_PREFIXES):
+    if name.startswith(_TENSOR_PREFIXES) and not any(part[0].isupper() for part in name.split(".")):
         return Tensor()
     if name.rpartition(".")[2] in ("getLogger", "get_logger"):
         return ExternalInstance("logging.Logger")

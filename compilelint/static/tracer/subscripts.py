@@ -27,6 +27,8 @@ from compilelint.static.values import (
 
 def read(owner: Value, index: Value, node: ast.Subscript, frame: Frame) -> Value:
     """What `owner[index]` gives."""
+    if isinstance(owner, Tensor) and isinstance(index, Const) and isinstance(index.value, str):
+        return UNKNOWN  # `meta["shape"]`: a dict, or what answers like one
     if isinstance(owner, (Tensor, Array)):
         rank = _rank_after(owner.rank, index, node.slice)
         if isinstance(owner, Tensor):

@@ -1,0 +1,128 @@
+"""Functions that nothing in the project compiles, but that a model outside of it may call while it is compiled."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from compilelint.static.definitions import ClassRef, FunctionRef
+from compilelint.static.index import Import, ModuleIndex
+from compilelint.static.link import Root, decode_loops, functions
+from compilelint.static.program import Program
+from compilelint.static.syntax import nodes_in
+
+PUBLIC_FUNCTION = "a public function on tensors, compiled with the model that calls it"
+"""Why a region starts at a function of which nothing in the project says that it is compiled."""
+
+_OUTSIDE_WORDS = frozenset(
+    (
+        "train trainer training trainers test tests testing example examples benchmark benchmarks data dataset "
+        "datasets dataloader dataloaders collate transforms scripts script tools cli convert conversion export "
+        "exporters eval evals evaluation onnx plot plotting visualization viz logger loggers logging callbacks io "
+        "utils_io download hub setup conf"
+    ).split()
+)
+"""Parts of a module's name that mark code which runs around a model, not in it."""
+_HOST_WORDS = frozenset(
+    (
+        "pipeline pipelines processing processor processors tokenization tokenizer tokenizers extraction engine "
+        "engines env envs environment environments worker workers executor entrypoints runtime launcher checkpoint "
+        "checkpointing quantizers integrations commands agents collectors monitor profiler elasticity samplers sampler "
+        "inference inferer inferers loader loaders handlers apps visualize attack attacks builder builders dataio "
+        "alignment metadata allocator generator generators watermarking chat"
+    ).split()
+)
+"""Parts of a module's name that mark code which drives models (benchmarks/agreement/READING.md)."""
+_MEDIA_MODULES = frozenset({"image_utils", "audio_utils", "video_utils"})
+"""Modules that read and prepare inputs."""
+_HOST_CLASSES = re.compile(
+    "(?:Pipeline|Processor|Preprocess|Tokenizer|Extractor|Engine|Env|Trainer|Loader|Dataset|Collator|Quantizer|Worker|"
+    "Runner|Executor|Sampler|Manager|Logger|Writer|Reader|Client|Server|Inferer|Handler|Ensemble|Builder|Store|Monitor|"
+    "Plotter)(?![a-z])"
+)
+"""Words in the names of classes whose methods drive models."""
+_OUTSIDE_PREFIXES = (
+    "init",
+    "reset",
+    "load",
+    "save",
+    "plot",
+    "visualize",
+    "collate",
+    "from_",
+    "convert",
+    "export",
+    "test",
+)
+_HOST_VERBS = frozenset(
+    (
+        "train fit evaluate preprocess pre postprocess post prune replace read write download search attack inference"
+    ).split()
+)
+"""First words of functions that drive models, or work on what goes in or comes out."""
+
+
+def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
+    """Public functions and methods on tensors: what a model outside this project calls while it is compiled.
+
+    Of a script only the methods of its modules: a script calls its functions itself. What is not public, prepares
+    weights or data, reads or writes files, is left out; whether a function gives back tensors is for the tracer to say.
+    A file that imports compilelint describes targets: it builds models and their inputs.
+    """
+    if any(isinstance(bound, Import) and bound.module == "compilelint" for bound in module.bindings.values()):
+        return
+    parts = module.name.split(".")
+    packaged = len(parts) > 1
+    if parts[-1] in _MEDIA_MODULES:
+        return
+    if packaged and (_OUTSIDE_WORDS | _HOST_WORDS) & {word for part in parts for word in part.lower().split("_")}:
+        return
+    for ref in functions(module):
+        in_module = ref.owner is not None and program.is_module(ref.owner)
+        if not packaged and not in_module:
+            continue
+        name = ref.qualname.rpartition(".")[2]
+        if (name.startswith("_") and name != "__call__") or name.startswith(_OUTSIDE_PREFIXES):
+            continue
+        if name.partition("_")[0] in _HOST_VERBS or _is_property(ref):
+            continue
+        if ref.owner is not None and _HOST_CLASSES.search(ref.owner.qualname) and not in_module:
+            continue
+        if not in_module and (_talks_to_the_host(ref) or (ref.owner is None and decode_loops(ref))):
+            continue  # of a module `sample` with its progress bar is compiled, like it or not
+        if ref.owner is not None and (ref.owner.qualname.startswith("_") or _is_autograd_function(program, ref.owner)):
+            continue
+        yield Root(ref, ref.owner, PUBLIC_FUNCTION)
+
+
+_HOST_CALLS = frozenset(
+    "tqdm trange barrier all_gather_object gather_object broadcast_object_list scatter_object_list".split()
+)
+"""Progress bars, and exchanges of Python objects between processes: no model does this inside its layers."""
+
+
+def _talks_to_the_host(ref: FunctionRef) -> bool:
+    """Whether a function itself shows progress, waits for other processes or asks a tokenizer."""
+    for node in nodes_in(ref.node):
+        if isinstance(node, ast.Call):
+            *owners, name = _dotted(node.func)
+            if name in _HOST_CALLS or any(owner.lower().endswith("tokenizer") for owner in owners):
+                return True
+    return False
+
+
+def _dotted(node: ast.expr) -> list[str]:
+    """`["self", "tokenizer", "decode"]` of `self.tokenizer.decode`; at least one part, empty for what has no name."""
+    if isinstance(node, ast.Attribute):
+        return [*_dotted(node.value), node.attr]
+    return [node.id if isinstance(node, ast.Name) else ""]
+
+
+def _is_property(ref: FunctionRef) -> bool:
+    decorators = () if isinstance(ref.node, ast.Lambda) else ref.node.decorator_list
+    return any(ast.unparse(d).endswith(("property", ".setter", ".getter")) for d in decorators)
+
+
+def _is_autograd_function(program: Program, ref: ClassRef) -> bool:
+    return any(isinstance(base, str) and base.startswith("torch.autograd.") for base in program.mro(ref))
