@@ -60,12 +60,17 @@ class Watch:
     for `x.sum().item()`); empty means every call. `tests`: `check` is called with every expression whose truth Python
     asks for (the parts of `if`, `while`, `assert`, ternary, `and`/`or`/`not`, comprehension conditions), with `not`,
     `and` and `or` taken apart.
+    `callees` and `syntax` spare `check` most of those nodes: of the calls only those are shown whose dotted name (see
+    `View.callee`) satisfies `callees`, of all nodes only those that satisfy `syntax`, which also gets the file. A call
+    that satisfies one of both is shown. Each is asked once per name or node, so it must depend on nothing else.
     `regions`: the kinds of code it speaks about.
     """
 
     nodes: tuple[type[ast.AST], ...] = ()
     names: frozenset[str] = frozenset()
     tests: bool = False
+    callees: Callable[[str], bool] | None = None
+    syntax: Callable[[ast.AST, ast.Module], bool] | None = None
     regions: frozenset[RegionKind] = frozenset({"compiled"})
 
 
@@ -162,7 +167,7 @@ class View(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Rule:
     """A rule file, loaded."""
 

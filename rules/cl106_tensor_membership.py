@@ -33,7 +33,12 @@ from compilelint.static.tensors import data, site_of, tensors_within
 from compilelint.static.values import Const, Mapping, Scalar, Sequence, Value, options
 
 HAZARD = "graph-break"
-WATCH = Watch(nodes=(ast.Compare, ast.Call))
+LOOKUPS = frozenset({"list.index", "list.remove", "tuple.index"})
+WATCH = Watch(
+    nodes=(ast.Compare, ast.Call),
+    callees=lambda name: name in LOOKUPS,
+    syntax=lambda node, module: isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)),
+)
 INSTEAD = "compare on the device: `torch.isin(t, values)`, `(t == value).any()`, and select with `torch.where`"
 
 
@@ -91,9 +96,7 @@ def compared(node: ast.Compare, view: View) -> Confidence | None:
 
 def looked_up(node: ast.Call, view: View) -> Iterator[Hit]:
     """`tensors.index(t)`, `tensors.remove(t)`."""
-    if view.callee(node) not in ("list.index", "list.remove", "tuple.index") or not isinstance(
-        node.func, ast.Attribute
-    ):
+    if view.callee(node) not in LOOKUPS or not isinstance(node.func, ast.Attribute):
         return
     confidence = tensors_within(view.kind(node.func.value))
     if confidence is not None:

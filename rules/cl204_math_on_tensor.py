@@ -29,7 +29,7 @@ from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.tensors import on_error_path, read_back, tensors_within
 
 HAZARD = "graph-break"
-WATCH = Watch(nodes=(ast.Call,))
+WATCH = Watch(nodes=(ast.Call,), callees=lambda name: name.startswith("math."))
 SAME_NAME = frozenset(
     (
         "sqrt exp log log2 log10 log1p expm1 sin cos tan tanh floor ceil trunc isnan isinf isfinite isclose pow fmod "

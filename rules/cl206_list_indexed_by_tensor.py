@@ -45,7 +45,7 @@ from compilelint.static.values import (
 )
 
 HAZARD = "graph-break"
-WATCH = Watch(nodes=SUBSCRIPTING)
+WATCH = Watch(nodes=SUBSCRIPTING, syntax=lambda node, module: any(True for _ in subscripts(node)))
 CONTAINERS = frozenset({"torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.ParameterList"})
 
 

@@ -32,7 +32,7 @@ from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.tensors import SUBSCRIPTING, data, indices, scalar_tensor, subscripts, written_constant
 
 HAZARD = "graph-break"
-WATCH = Watch(nodes=SUBSCRIPTING)
+WATCH = Watch(nodes=SUBSCRIPTING, syntax=lambda node, module: any(True for _ in subscripts(node)))
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:

@@ -32,14 +32,19 @@ from compilelint.static.tensors import data, on_error_path
 from compilelint.static.values import Const, Scalar, options
 
 HAZARD = "graph-break"
-WATCH = Watch(nodes=(ast.Call, ast.BinOp))
+TEXTS = frozenset({"builtins.str", "builtins.repr", "builtins.ascii"})
+WATCH = Watch(
+    nodes=(ast.Call, ast.BinOp),
+    callees=TEXTS.__contains__,
+    syntax=lambda node, module: isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod),
+)
 INSTEAD = "drop the text from the compiled part, or guard it with `if not torch.compiler.is_compiling():`"
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per conversion."""
     if isinstance(node, ast.Call):
-        if view.callee(node) not in ("builtins.str", "builtins.repr", "builtins.ascii") or not node.args:
+        if view.callee(node) not in TEXTS or not node.args:
             return
         confidence = data(view.kind(node.args[0]))
         if confidence is not None and not on_error_path(node, view):

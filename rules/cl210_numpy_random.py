@@ -47,7 +47,7 @@ NO_COUNTERPART = frozenset(
         "lognormal triangular geometric standard_normal get_state set_state RandomState"
     ).split()
 )
-WATCH = Watch(nodes=(ast.Call,))
+WATCH = Watch(nodes=(ast.Call,), callees=lambda name: name.startswith("numpy.random."))
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:

@@ -31,11 +31,11 @@ from collections.abc import Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.tensors import data, indices
+from compilelint.static.tensors import data, indices, subscripts
 from compilelint.static.values import Array, Const, Sequence, Tensor, Unknown, Value, options
 
 HAZARD = "graph-break"
-WATCH = Watch(nodes=(ast.Subscript, ast.AugAssign))
+WATCH = Watch(nodes=(ast.Subscript, ast.AugAssign), syntax=lambda node, module: any(True for _ in subscripts(node)))
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:

@@ -62,9 +62,14 @@ QUERIES = frozenset(
     ["isEnabledFor", "getEffectiveLevel", "setLevel", "addHandler", "removeHandler", "hasHandlers", "getChild"]
 )
 STATE = frozenset({"name", "handlers", "disabled"})
-WATCH = Watch(nodes=(ast.Call, ast.Attribute))
+WATCH = Watch(
+    nodes=(ast.Call, ast.Attribute),
+    callees=lambda name: name.startswith("?") or of_logging(name),
+    syntax=lambda node, module: isinstance(node, ast.Attribute) and node.attr in STATE | {"level"},
+)
 
 LOGGING_PACKAGES = ("logging.", "loguru.", "absl.logging.", "structlog.", "transformers.utils.logging.")
+OF_LOGGER = re.compile(r"\.(get_logger|getLogger)\(\)\.\w+$")
 LOGGER_NAME = re.compile(r"^(_|__)?(logger|log|logging|LOG|LOGGER|py_logger|rank_logger)_?$|_(logger|log)$")
 """What people call a logger; `math.log` and `x.log()` are kept out by what the callee resolves to."""
 
@@ -105,10 +110,15 @@ def is_logger(kind: Value) -> bool:
     return isinstance(kind, ExternalInstance) and kind.name in ("logging.Logger", "logging.RootLogger")
 
 
+def of_logging(callee: str) -> bool:
+    """Whether a function by its dotted name belongs to a logging package or to what such a one returns."""
+    return callee.startswith(LOGGING_PACKAGES) or bool(OF_LOGGER.search(callee))
+
+
 def how_sure(call: ast.Call, callee: str) -> Confidence | None:
     """`certain` where the callee belongs to a logging package, `likely` where only its name says so."""
     method = callee.rpartition(".")[2]
-    if callee.startswith(LOGGING_PACKAGES) or re.search(r"\.(get_logger|getLogger)\(\)\.\w+$", callee):
+    if of_logging(callee):
         return "certain" if method in EMITTERS | ONCE | QUERIES | {"getLogger"} else None
     if not callee.startswith("?") or not isinstance(call.func, ast.Attribute):
         return None

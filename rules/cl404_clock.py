@@ -38,7 +38,7 @@ CLOCKS = frozenset(
     + [f"datetime.{name}" for name in DATES]
     + ["timeit.default_timer"]
 )
-WATCH = Watch(nodes=(ast.Call,))
+WATCH = Watch(nodes=(ast.Call,), callees=CLOCKS.__contains__)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:

@@ -49,7 +49,10 @@ FROZEN = frozenset({"random.shuffle", "random.sample"})
 COMPILES = REACHES_GRAPH | {"random.Random", "random.SystemRandom"}
 SIZED = frozenset({"zeros", "ones", "empty", "rand", "randn", "topk", "repeat", "view", "reshape", "expand", "narrow"})
 MODULES = ("random.", "secrets.", "uuid.uuid")
-WATCH = Watch(nodes=(ast.Call,), tests=True)
+NEED_NUMBER = frozenset({"builtins.range", "builtins.int", "builtins.round"})
+WATCH = Watch(
+    nodes=(ast.Call,), tests=True, callees=lambda name: name in NEED_NUMBER or name.startswith((*MODULES, "os.urandom"))
+)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
@@ -106,7 +109,7 @@ def number_decided_on(node: ast.expr, view: View) -> ast.Call | None:
     """The draw whose number Python has to know at `node`: a test, or a count, size or index made from it."""
     if not isinstance(node, ast.Call):
         return draw_in(node, view)
-    if view.callee(node) in ("builtins.range", "builtins.int", "builtins.round") and node.args:
+    if view.callee(node) in NEED_NUMBER and node.args:
         return draw_in(node.args[-1], view)
     return node if view.callee(node) in _reach_graph(view) and is_needed(node, view) else None
 

@@ -54,7 +54,11 @@ OF_GENERATOR = frozenset(
     f"torch.Generator.{name}"
     for name in ("manual_seed", "seed", "initial_seed", "get_state", "set_state", "graphsafe_get_state")
 )
-WATCH = Watch(nodes=(ast.Call,))
+WATCH = Watch(
+    nodes=(ast.Call,),
+    callees=lambda name: name == "torch.Generator" or name in STATE_CALLS | OF_GENERATOR,
+    syntax=lambda node, module: any(keyword.arg == "generator" for keyword in getattr(node, "keywords", ())),
+)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:

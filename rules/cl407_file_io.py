@@ -50,21 +50,25 @@ FUNCTIONS = {
     "torchaudio": ("load", "save"),
 }
 PACKAGES = ("shutil.", "tempfile.", "zipfile.", "tarfile.", "h5py.", "sqlite3.")
-WATCH = Watch(nodes=(ast.Call,))
+WATCH = Watch(nodes=(ast.Call,), callees=lambda name: is_file_access(name))
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per call that reaches for a file."""
     if not isinstance(node, ast.Call):
         return
-    callee = view.callee(node)
-    owner, _, name = callee.rpartition(".")
-    if name in FUNCTIONS.get(owner, ()) or callee.startswith(PACKAGES):
+    if is_file_access(view.callee(node)):
         yield Hit(
             node,
             f"`{view.text(node)}` is file access that Dynamo does not trace: the graph splits here",
             "read what is needed in `__init__` or before the compiled call; return results, write them in the caller",
         )
+
+
+def is_file_access(callee: str) -> bool:
+    """Whether a function by its dotted name reads, writes or looks for files."""
+    owner, _, name = callee.rpartition(".")
+    return name in FUNCTIONS.get(owner, ()) or callee.startswith(PACKAGES)
 
 
 BAD = (

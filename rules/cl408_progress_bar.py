@@ -29,12 +29,16 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import assigned_once, last_name, makers_of
+from compilelint.static.questions import assigned_once, bound_to, last_name, makers_of
 
 HAZARD = "frame-skip"
 BARS = frozenset({"tqdm", "trange", "tqdm.tqdm", "tqdm.trange", "tqdm.auto.tqdm"})
 PACKAGES = ("tqdm.", "rich.progress.", "alive_progress.", "progressbar.", "fastprogress.")
-WATCH = Watch(nodes=(ast.Call,))
+WATCH = Watch(
+    nodes=(ast.Call,),
+    callees=lambda name: name.startswith(PACKAGES),
+    syntax=lambda node, module: isinstance(node, ast.Call) and bool(bound_to(module, owner_of(node))),
+)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
@@ -53,14 +57,18 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 def is_of_bar(node: ast.Call, view: View) -> bool:
     """Whether the call is a method of a bar that this function made, or that this file keeps."""
-    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
-    if owner is None or not last_name(owner):
-        return False
-    made = assigned_once(view.function, owner.id) if isinstance(owner, ast.Name) else None
+    owner = owner_of(node)
+    is_variable = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name)
+    made = assigned_once(view.function, owner) if is_variable else None
     if isinstance(made, ast.Call):
         return view.callee(made).startswith(PACKAGES)
-    makers = makers_of(view.module, last_name(owner))
+    makers = makers_of(view.module, owner) if owner else frozenset()
     return view.callee(node).startswith("?") and bool(makers) and makers <= BARS
+
+
+def owner_of(call: ast.Call) -> str:
+    """The name of what a method is called on: `bar` in `self.bar.update()`; empty where there is none."""
+    return last_name(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 
 
 def leads_block(node: ast.Call, view: View) -> bool:

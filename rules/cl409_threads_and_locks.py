@@ -34,7 +34,7 @@ LOCKS = frozenset(f"threading.{name}" for name in ("Lock", "RLock", "Condition",
 MODULES = ("threading.", "multiprocessing.", "torch.multiprocessing.", "concurrent.futures.", "queue.", "asyncio.")
 METHODS = ("_thread.", "contextvars.ContextVar.", "contextvars.copy_context", "filelock.")
 COMPILES = frozenset({"threading.local", "threading.Event.is_set", "queue.Queue.empty", "asyncio.iscoroutinefunction"})
-WATCH = Watch(nodes=(ast.Call, ast.With))
+WATCH = Watch(nodes=(ast.Call, ast.With), callees=lambda name: name.startswith((*MODULES, *METHODS)))
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:

@@ -28,8 +28,13 @@ from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.values import External
 
 HAZARD = "graph-break"
+SETTERS = frozenset({"os.putenv", "os.unsetenv"})
 WRITERS = frozenset({"pop", "setdefault", "update", "clear"})
-WATCH = Watch(nodes=(ast.Call, ast.Assign, ast.AugAssign, ast.Delete))
+WATCH = Watch(
+    nodes=(ast.Call, ast.Assign, ast.AugAssign, ast.Delete),
+    callees=SETTERS.__contains__,
+    syntax=lambda node, module: bool(written(node)),
+)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
@@ -45,12 +50,16 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 def writes(node: ast.expr | ast.stmt, view: View) -> bool:
     """Whether `node` changes `os.environ`."""
+    called = isinstance(node, ast.Call) and view.callee(node) in SETTERS
+    return called or any(is_environ(container, view) for container in written(node))
+
+
+def written(node: ast.AST) -> list[ast.expr]:
+    """What `node` may change if it is a mapping: what a method is called on, what items are stored in."""
     if isinstance(node, ast.Call):
-        method = node.func
-        changes = isinstance(method, ast.Attribute) and method.attr in WRITERS and is_environ(method.value, view)
-        return changes or view.callee(node) in ("os.putenv", "os.unsetenv")
+        return [node.func.value] if isinstance(node.func, ast.Attribute) and node.func.attr in WRITERS else []
     targets = node.targets if isinstance(node, (ast.Assign, ast.Delete)) else [getattr(node, "target", None)]
-    return any(isinstance(target, ast.Subscript) and is_environ(target.value, view) for target in targets)
+    return [target.value for target in targets if isinstance(target, ast.Subscript)]
 
 
 def is_environ(node: ast.expr, view: View) -> bool:

@@ -42,20 +42,25 @@ QUESTIONS = {
     "pdb": ("set_trace",),
     "typing": ("get_type_hints",),
 }
-WATCH = Watch(nodes=(ast.Call,))
+WATCH = Watch(nodes=(ast.Call,), callees=lambda name: asks_interpreter(name))
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per question to the interpreter."""
     if not isinstance(node, ast.Call):
         return
-    owner, _, name = view.callee(node).rpartition(".")
-    if name in QUESTIONS.get(owner, ()) or owner == "subprocess":
+    if asks_interpreter(view.callee(node)):
         yield Hit(
             node,
             f"`{view.text(node)}` asks the interpreter, which Dynamo does not trace: the graph splits here",
             "look it up once in `__init__` or at import, and keep the result",
         )
+
+
+def asks_interpreter(callee: str) -> bool:
+    """Whether a function by its dotted name tells about the interpreter itself."""
+    owner, _, name = callee.rpartition(".")
+    return name in QUESTIONS.get(owner, ()) or owner == "subprocess"
 
 
 BAD = (

@@ -30,7 +30,7 @@ HAZARD = "graph-break"
 MAKERS = frozenset(
     {"dataclasses.make_dataclass", "types.SimpleNamespace", "argparse.Namespace", "pydantic.create_model"}
 )
-WATCH = Watch(nodes=(ast.ClassDef, ast.Call))
+WATCH = Watch(nodes=(ast.ClassDef, ast.Call), callees=MAKERS.__contains__)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:

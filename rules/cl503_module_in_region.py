@@ -47,7 +47,7 @@ UNLESS_FALSE = {
 }
 """Modules that have parameters unless this argument switches them off."""
 PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
-WATCH = Watch(nodes=(ast.Call,))
+WATCH = Watch(nodes=(ast.Call,), callees=lambda name: name.startswith("torch.nn."))
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:

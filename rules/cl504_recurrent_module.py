@@ -36,7 +36,11 @@ RECURRENT = ("LSTM", "GRU", "RNN", "RNNBase")
 PACKED = frozenset(
     f"torch.nn.utils.rnn.{name}" for name in ("pack_padded_sequence", "pad_packed_sequence", "pack_sequence")
 )
-WATCH = Watch(nodes=(ast.Name, ast.Attribute, ast.Subscript, ast.Call))
+WATCH = Watch(
+    nodes=(ast.Name, ast.Attribute, ast.Subscript, ast.Call),
+    callees=PACKED.__contains__,
+    syntax=lambda node, module: isinstance(getattr(node, "ctx", None), ast.Load),
+)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
@@ -47,7 +51,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             f"`{view.text(node)}` packs sequences, which Dynamo does not trace: the graph splits here",
             "keep the padded tensor and a mask, or pack and unpack outside the compiled code",
         )
-    if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) or not isinstance(node.ctx, ast.Load):
+    if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
         return
     kinds = options(view.kind(node))
     if not any(map(is_recurrent, kinds)) or not is_first(node, view):

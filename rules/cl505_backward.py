@@ -33,7 +33,10 @@ from compilelint.static.questions import last_name, makers_of
 
 HAZARD = "graph-break"
 OPTIMIZER_METHODS = frozenset({"step", "zero_grad", "add_param_group", "load_state_dict"})
-WATCH = Watch(nodes=(ast.Call,))
+WATCH = Watch(
+    nodes=(ast.Call,),
+    callees=lambda name: name.startswith("torch.optim.") or name.rpartition(".")[2] in OPTIMIZER_METHODS | {"backward"},
+)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:

@@ -45,7 +45,11 @@ CONTEXTS = frozenset(
         "torch.autograd.graph.save_on_cpu",
     }
 )
-WATCH = Watch(nodes=(ast.Call, ast.Attribute))
+WATCH = Watch(
+    nodes=(ast.Call, ast.Attribute),
+    callees=lambda name: name in CALLS | CONTEXTS,
+    syntax=lambda node, module: isinstance(node, ast.Attribute) and node.attr == "grad_fn",
+)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:

@@ -52,7 +52,11 @@ FACTORIES = frozenset(
     + [f"torch.{name}_like" for name in ("zeros", "ones", "empty", "full", "rand", "randn")]
 )
 OUTSIDE = "do it where the tensor is made, outside the compiled code, or use `torch.func.grad`, which needs no flag"
-WATCH = Watch(nodes=(ast.Call, ast.Assign))
+WATCH = Watch(
+    nodes=(ast.Call, ast.Assign),
+    callees=FACTORIES.__contains__,
+    syntax=lambda node, module: names_requires_grad(node),
+)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
@@ -71,6 +75,12 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
                 "the graph splits here",
                 OUTSIDE,
             )
+
+
+def names_requires_grad(node: ast.AST) -> bool:
+    """Whether `node` assigns `x.requires_grad` or calls `x.requires_grad_()`."""
+    names = [*getattr(node, "targets", ()), getattr(node, "func", None)]
+    return any(isinstance(name, ast.Attribute) and name.attr.startswith("requires_grad") for name in names)
 
 
 def assigned(node: ast.Assign, target: ast.Attribute, view: View) -> Iterator[Hit]:

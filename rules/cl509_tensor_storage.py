@@ -35,16 +35,18 @@ HAZARD = "graph-break"
 OF_TENSOR = frozenset({"resize_", "resize_as_", "apply_", "map_"})
 """Methods that nothing but a tensor has, so that an unknown receiver is taken for one."""
 STORAGES = ("untyped_storage", "storage", "_typed_storage")
-WATCH = Watch(nodes=(ast.Call, ast.Assign, ast.AugAssign))
+WATCH = Watch(
+    nodes=(ast.Call, ast.Assign, ast.AugAssign),
+    callees=lambda name: name.rpartition(".")[2] in OF_TENSOR | {"set_"},
+    syntax=lambda node, module: bool(data_targets(node)) or is_method_of_storage(node),
+)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per change of what a tensor is stored in."""
-    if isinstance(node, (ast.Assign, ast.AugAssign)):
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        for target in targets:
-            if isinstance(target, ast.Attribute) and target.attr == "data":
-                yield from replaced(node, target, view)
+    if isinstance(node, ast.stmt):
+        for target in data_targets(node):
+            yield from replaced(node, target, view)
     elif isinstance(node, ast.Call) and (resized := resizes(node, view)):
         yield Hit(
             node,
@@ -52,6 +54,18 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             "make a tensor of the right size and values with operators, or use `copy_`",
             resized,
         )
+
+
+def data_targets(node: ast.AST) -> list[ast.Attribute]:
+    """The `x.data` that a statement assigns."""
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return [target for target in targets if isinstance(target, ast.Attribute) and target.attr == "data"]
+
+
+def is_method_of_storage(node: ast.AST) -> bool:
+    """Whether `node` is spelled `x.storage().method()`."""
+    owner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+    return isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute) and owner.func.attr in STORAGES
 
 
 def replaced(node: ast.stmt, target: ast.Attribute, view: View) -> Iterator[Hit]:

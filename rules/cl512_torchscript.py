@@ -33,7 +33,11 @@ HAZARD = "graph-break"
 HELPERS = frozenset({"torch.jit.isinstance", "torch.jit.fork", "torch.jit.wait", "torch.jit.script", "torch.jit.trace"})
 LOADERS = frozenset({"torch.jit.load", "jit.load"})
 MAKERS = LOADERS | {"torch.jit.script", "torch.jit.trace", "torch.jit.freeze", "jit.script", "jit.trace"}
-WATCH = Watch(nodes=(ast.Call,))
+WATCH = Watch(
+    nodes=(ast.Call,),
+    callees=HELPERS.__contains__,
+    syntax=lambda node, module: isinstance(node, ast.Call) and bool(_made_by_jit(node.func, module)),
+)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
@@ -59,10 +63,15 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 def is_scripted(function: ast.expr, view: View) -> bool:
     """Whether this file binds the module that is called to something TorchScript made."""
-    name = last_name(function)
-    made = [call for call in bound_to(view.module, name) if ast.unparse(call.func) in MAKERS] if name else []
+    made = _made_by_jit(function, view.module)
     module = any(isinstance(kind, ExternalInstance) or is_module(kind) for kind in options(view.kind(function)))
     return bool(made) and (module or all(map(gives_module, made)))
+
+
+def _made_by_jit(function: ast.expr, module: ast.Module) -> list[ast.Call]:
+    """The calls of TorchScript whose result the file binds to the name that is called."""
+    name = last_name(function)
+    return [call for call in bound_to(module, name) if ast.unparse(call.func) in MAKERS] if name else []
 
 
 def gives_module(call: ast.Call) -> bool:

@@ -36,7 +36,7 @@ from functools import lru_cache
 from compilelint.rule import Example, Hit, View, Watch
 
 HAZARD = "graph-break"
-WATCH = Watch(nodes=(ast.Call,))
+WATCH = Watch(nodes=(ast.Call,), syntax=lambda node, module: has_operators(module))
 FAKES = ("register_fake", "impl_abstract", "register_meta")
 
 
@@ -95,6 +95,11 @@ def operator_called(call: ast.AST, module: ast.Module) -> Operator | None:
     if name.startswith("torch.ops."):
         name = "::".join(name.split(".")[2:4])
     return next((operator for operator in operators if name in operator.label), None)
+
+
+def has_operators(module: ast.Module) -> bool:
+    """Whether the file makes an operator of its own."""
+    return bool(operators_in(module))
 
 
 @lru_cache(maxsize=256)

@@ -32,26 +32,26 @@ from compilelint.static.values import UNKNOWN, ExternalInstance, Sequence, Value
 HAZARD = "graph-break"
 CONSUMERS = frozenset(f"builtins.{name}" for name in ("next", "list", "tuple", "sum", "set", "zip", "enumerate", "map"))
 ENDLESS = frozenset({"itertools.cycle", "itertools.repeat"})
-WATCH = Watch(nodes=(ast.Name, ast.Attribute))
+_LOOPS = (ast.For, ast.comprehension)
+WATCH = Watch(nodes=(ast.Call, *_LOOPS), callees=CONSUMERS.__contains__)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """One hit per place where an iterator from outside is advanced."""
-    if not isinstance(node, (ast.Name, ast.Attribute)) or not moves(node, view):
-        return
-    parent = next(iter(view.parents(node)), None)
-    called = isinstance(parent, ast.Call) and node in parent.args and view.callee(parent) in CONSUMERS
-    looped = isinstance(parent, (ast.For, ast.comprehension)) and parent.iter is node
-    if (called or looped) and comes_from_outside(view, node):
-        yield Hit(
-            parent if isinstance(parent, ast.Call) else node,
-            f"`{view.text(node)}` is an iterator from outside, which Dynamo can't advance: it splits the graph",
-            "hand in a list or tuple, or make the iterator inside the compiled function",
-        )
+    """One hit per call or loop that advances an iterator."""
+    advanced = node.args if isinstance(node, ast.Call) else [node.iter] if isinstance(node, _LOOPS) else []
+    for iterator in advanced:
+        if moves(iterator, view) and comes_from_outside(view, iterator):
+            yield Hit(
+                node if isinstance(node, ast.Call) else iterator,
+                f"`{view.text(iterator)}` is an iterator from outside, which Dynamo can't advance: it splits the graph",
+                "hand in a list or tuple, or make the iterator inside the compiled function",
+            )
 
 
 def moves(node: ast.expr, view: View) -> bool:
     """Whether `node` is an iterator: by its kind, or, where that is not known, by what the file binds to its name."""
+    if not isinstance(node, (ast.Name, ast.Attribute)):
+        return False
     kind = view.kind(node)
     makers = makers_of(view.module, last_name(node)) if kind == UNKNOWN else frozenset()
     return all(map(is_iterator, options(kind))) or (bool(makers) and makers <= ENDLESS)

@@ -42,7 +42,7 @@ PACKAGES = (
     *("tiktoken.", "sentencepiece.", "tokenizers.", "regex.", "rapidfuzz.", "Levenshtein."),
     *("librosa.", "soundfile.", "pyworld.", "pycocotools.", "shapely.", "lmdb.", "msgpack.", "rdkit.", "open3d."),
 )
-WATCH = Watch(nodes=(ast.Call,))
+WATCH = Watch(nodes=(ast.Call,), callees=lambda name: name.startswith((*STANDARD, *PACKAGES)))
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:

@@ -30,7 +30,7 @@ from functools import lru_cache
 from compilelint.rule import Example, Hit, View, Watch
 
 HAZARD = "stale-result"
-WATCH = Watch(nodes=(ast.Call,))
+WATCH = Watch(nodes=(ast.Call,), syntax=lambda node, module: has_operators(module))
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
@@ -48,6 +48,11 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
                     f"`{function.name}` changes `{name}` but does not declare it: compiled code may lose this write",
                     f'declare it: `mutates_args=("{name}",)`, or return a new tensor',
                 )
+
+
+def has_operators(module: ast.Module) -> bool:
+    """Whether the file makes an operator of its own."""
+    return bool(operators_in(module))
 
 
 @lru_cache(maxsize=256)

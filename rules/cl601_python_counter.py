@@ -50,7 +50,7 @@ from compilelint.static.state import (
 )
 
 HAZARD = "recompile"
-WATCH = Watch(nodes=(ast.AugAssign, ast.Assign))
+WATCH = Watch(nodes=(ast.AugAssign, ast.Assign), syntax=lambda node, module: _stepped(node) is not None)
 
 BAD = (
     Example(

@@ -46,7 +46,7 @@ from compilelint.static.state import (
 from compilelint.static.values import UNKNOWN, ExternalInstance, Mapping, Sequence, Value, options
 
 HAZARD = "recompile"
-WATCH = Watch(nodes=(ast.Call, ast.Assign, ast.AugAssign))
+WATCH = Watch(nodes=(ast.Call, ast.Assign, ast.AugAssign), syntax=lambda node, module: _grown(node) is not None)
 GROWING = frozenset({"append", "appendleft", "extend", "extendleft", "insert", "add"})
 SHRINKING = frozenset({"clear", "pop", "popleft", "remove"})
 

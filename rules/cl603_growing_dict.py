@@ -37,7 +37,7 @@ from compilelint.static.state import held, is_same_object_next_call, own_nodes, 
 from compilelint.static.values import Const, ExternalInstance, Mapping, Value, options
 
 HAZARD = "recompile"
-WATCH = Watch(nodes=(ast.Assign,))
+WATCH = Watch(nodes=(ast.Assign,), syntax=lambda node, module: _entry(node) is not None)
 DICTS = frozenset({"collections.OrderedDict", "collections.defaultdict"})
 FIXED = frozenset({"device", "dtype", "ndim", "training"})
 
@@ -154,8 +154,8 @@ class Rotary(nn.Module):
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the look-up that meets the changing keys, and the store where what is stored depends on what was there."""
-    target = node.targets[0] if isinstance(node, ast.Assign) else None
-    if not isinstance(target, ast.Subscript) or isinstance(target.slice, (ast.Slice, ast.Tuple)):
+    target = _entry(node)
+    if target is None:
         return
     place = without_alias(target.value, view)
     if not is_same_object_next_call(place, view) or not _is_dict(held(place, view)):
@@ -181,6 +181,14 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             f"update `{name}` in the calling code, or keep the number in a buffer",
             confidence="possible" if view.assumed else "likely",
         )
+
+
+def _entry(node: ast.AST) -> ast.Subscript | None:
+    """The entry that a statement sets, `d[key]`."""
+    target = node.targets[0] if isinstance(node, ast.Assign) else None
+    return (
+        target if isinstance(target, ast.Subscript) and not isinstance(target.slice, (ast.Slice, ast.Tuple)) else None
+    )
 
 
 def _is_running(store: ast.AST, gets: list[ast.expr], view: View) -> bool:

@@ -40,7 +40,7 @@ from compilelint.static.state import (
 from compilelint.static.values import UNKNOWN, Scalar, join_all, options
 
 HAZARD = "recompile"
-WATCH = Watch(nodes=(ast.If, ast.Assign))
+WATCH = Watch(nodes=(ast.If, ast.Assign), syntax=lambda node, module: any(True for _ in _marks(node)))
 ORDERINGS = (ast.Gt, ast.GtE, ast.Lt, ast.LtE, ast.NotEq)
 
 BAD = (

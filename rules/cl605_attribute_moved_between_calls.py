@@ -46,7 +46,7 @@ from compilelint.static.state import (
 from compilelint.static.syntax import nodes_in
 
 HAZARD = "recompile"
-WATCH = Watch(nodes=(ast.Attribute,))
+WATCH = Watch(nodes=(ast.Attribute,), syntax=lambda node, module: _is_moved(node, module))
 MOVES_ON = re.compile(r"(?:^|_)(?:epoch|step|iter|iteration|tick|frame|update|round)(?:s|_idx|_index|_id|_num|_no)?$")
 
 BAD = (
@@ -164,10 +164,10 @@ class Trainer:
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the first read of a module's int that other code of the file moves on between calls."""
-    if not (isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)):
+    if not isinstance(node, ast.Attribute):
         return
-    moved = _moved(view.module).get(node.attr)
-    if not moved or not is_module(view.kind(node.value)) or not is_integer(held(node, view)):
+    moved = _moved(view.module)[node.attr]
+    if not is_module(view.kind(node.value)) or not is_integer(held(node, view)):
         return
     owner = class_node(view.kind(node.value))
     lines = [line for line, function, cls in moved if cls in (None, owner) and function is not view.function]
@@ -180,6 +180,10 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         f"keep it in a buffer (`self.{node.attr}.fill_(…)`), or pass it as an argument, where an int becomes dynamic",
         confidence="likely",
     )
+
+
+def _is_moved(node: ast.AST, module: ast.Module) -> bool:
+    return isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and node.attr in _moved(module)
 
 
 @lru_cache(maxsize=256)

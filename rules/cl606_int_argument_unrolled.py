@@ -38,7 +38,12 @@ from compilelint.static.syntax import nodes_in
 from compilelint.static.values import UNKNOWN, ExternalInstance, Scalar, Sequence, Value, options
 
 HAZARD = "recompile"
-WATCH = Watch(nodes=(ast.Call, ast.Subscript, ast.BinOp))
+CHUNK = frozenset({"torch.chunk", "torch.Tensor.chunk"})
+WATCH = Watch(
+    nodes=(ast.Call, ast.Subscript, ast.BinOp),
+    callees=CHUNK.__contains__,
+    syntax=lambda node, module: _may_need_constant(node),
+)
 LISTS = frozenset({"torch.nn.ModuleList", "torch.nn.ParameterList", "torch.nn.modules.container.ModuleList"})
 
 BAD = (
@@ -147,12 +152,20 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             )
 
 
+def _may_need_constant(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id == "range"
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List)
+    return isinstance(node, ast.Subscript) and not isinstance(node.slice, (ast.Constant, ast.Tuple))
+
+
 def _constants_needed(node: ast.expr, view: View) -> Iterator[tuple[ast.expr, str]]:
     """Each expression that has to be a Python constant here, and what for."""
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Name) and node.func.id == "range":
             yield from ((argument, "to unroll the loop") for argument in node.args)
-        elif view.callee(node) in ("torch.chunk", "torch.Tensor.chunk"):
+        elif view.callee(node) in CHUNK:
             chunks = view.argument(node, 1 if view.callee(node) == "torch.chunk" else 0, "chunks")
             yield from ((part, "to know how many parts there are") for part in (chunks,) if part is not None)
     elif isinstance(node, ast.Subscript):

@@ -31,7 +31,7 @@ from compilelint.static.state import first_read, globals_set, is_global
 from compilelint.static.values import Const, Scalar, Value, options
 
 HAZARD = "recompile"
-WATCH = Watch(nodes=(ast.Name, ast.Subscript))
+WATCH = Watch(nodes=(ast.Name, ast.Subscript), syntax=lambda node, module: _setters(node, module) != [])
 
 BAD = (
     Example(
@@ -129,10 +129,9 @@ class Layer(nn.Module):
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the first read of a global that some other function sets."""
-    if not (isinstance(node, (ast.Name, ast.Subscript)) and isinstance(node.ctx, ast.Load)):
+    if not isinstance(node, (ast.Name, ast.Subscript)):
         return
-    name = node.id if isinstance(node, ast.Name) else ast.unparse(node)
-    setters = [line for line, function in globals_set(view.module).get(name, ()) if function is not view.function]
+    setters = [line for line, function in _setters(node, view.module) if function is not view.function]
     root = node.id if isinstance(node, ast.Name) else ast.unparse(node.value)
     if not setters or not is_global(root, view) or first_read(node, view) is not node:
         return
@@ -145,6 +144,15 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         "pass it as an argument, where a number becomes dynamic, or keep it in a buffer",
         confidence="likely",
     )
+
+
+def _setters(node: ast.AST, module: ast.Module) -> list[tuple[int, ast.AST]]:
+    """The lines, and their functions, that set what is read at `node`."""
+    if not (isinstance(node, (ast.Name, ast.Subscript)) and isinstance(node.ctx, ast.Load)):
+        return []
+    changing = globals_set(module)
+    name = "" if not changing else node.id if isinstance(node, ast.Name) else ast.unparse(node)
+    return changing.get(name, [])
 
 
 def _is_setting(value: Value) -> bool:

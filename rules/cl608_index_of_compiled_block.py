@@ -37,7 +37,7 @@ from compilelint.static.state import class_node, first_read, functions_in, is_mo
 from compilelint.static.syntax import nodes_in
 
 HAZARD = "recompile"
-WATCH = Watch(nodes=(ast.Attribute,))
+WATCH = Watch(nodes=(ast.Attribute,), syntax=lambda node, module: _is_index(node, module))
 INDEX = re.compile(r"(?:^|_)(?:idx|index|layer_?id|block_?id|layer_?num(?:ber)?|layer_?no)$")
 
 BAD = (
@@ -123,7 +123,7 @@ def make():
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the first read of an index attribute in a module of which the file compiles several."""
-    if not (isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and INDEX.search(node.attr)):
+    if not isinstance(node, ast.Attribute):
         return
     line = _compiled_in_loop(view.module)
     owner = class_node(view.kind(node.value)) if is_module(view.kind(node.value)) else None
@@ -137,6 +137,11 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         " `torch._dynamo.config.allow_unspec_int_on_nn_module = True`",
         confidence="likely",
     )
+
+
+def _is_index(node: ast.AST, module: ast.Module) -> bool:
+    read = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and INDEX.search(node.attr)
+    return bool(read) and _compiled_in_loop(module) is not None
 
 
 def _is_given(attribute: str, owner: ast.ClassDef) -> bool:

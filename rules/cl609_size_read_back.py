@@ -44,9 +44,9 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not isinstance(node, ast.Call):
         return
     for part in numbers_of(node, view):
-        if not isinstance(part, (ast.Name, ast.Attribute, ast.Subscript)) or _told_before(part, node, view):
+        if not isinstance(part, (ast.Name, ast.Attribute, ast.Subscript)):
             continue
-        if _was_read_back(part, view):
+        if _was_read_back(part, view) and not _told_before(part, node, view):
             yield Hit(
                 node,
                 f"`{view.text(part)}` was read back from a tensor: Dynamo guards on its value here and compiles again "

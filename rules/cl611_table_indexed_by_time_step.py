@@ -35,7 +35,10 @@ from compilelint.static.tensors import is_time_step
 from compilelint.static.values import UNKNOWN, Scalar, Tensor, Value, options
 
 HAZARD = "recompile"
-WATCH = Watch(nodes=(ast.Subscript,))
+WATCH = Watch(
+    nodes=(ast.Subscript,),
+    syntax=lambda node, module: isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute),
+)
 KEPT_IN_GRAPH_FROM = (2, 14)
 
 BAD = (

@@ -36,7 +36,7 @@ from compilelint.static.turns import already_read, is_move_to_host, on_device
 from compilelint.static.values import UNKNOWN, tensor_certainty
 
 HAZARD = "host-sync"
-WATCH = Watch(nodes=(ast.Call,))
+WATCH = Watch(nodes=(ast.Call,), syntax=lambda node, module: _may_move(node))
 BREAKERS = frozenset(
     [
         "item",
@@ -119,6 +119,12 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         "stay on the device, or return the tensor and move it outside of the compiled function",
         confidence=confidence,
     )
+
+
+def _may_move(node: ast.AST) -> bool:
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        return False
+    return node.func.attr == "numpy" or is_move_to_host(node)
 
 
 def _moves(call: ast.Call, method: ast.Attribute, view: View) -> Confidence | None:

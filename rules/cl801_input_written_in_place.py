@@ -37,7 +37,7 @@ from compilelint.static.syntax import nodes_in
 from compilelint.static.values import UNKNOWN, Instance, Value, options, tensor_certainty
 
 HAZARD = "cudagraph-skip"
-WATCH = Watch(nodes=(ast.Call, ast.Assign, ast.AugAssign))
+WATCH = Watch(nodes=(ast.Call, ast.Assign, ast.AugAssign), syntax=lambda node, module: _may_write(node))
 CUDA_GRAPH_MODES = frozenset({"reduce-overhead", "max-autotune"})
 NOT_WRITING = frozenset({"requires_grad_", "detach_", "share_memory_", "rename_", "retain_grad_"})
 
@@ -152,6 +152,12 @@ def _hit(node: ast.AST, place: ast.expr, confidence: Confidence, view: View) -> 
         "hold it in a module as a buffer, or mark it with `torch._dynamo.mark_static_address`, or return the new value",
         confidence=confidence,
     )
+
+
+def _may_write(node: ast.AST) -> bool:
+    method = node.func if isinstance(node, ast.Call) else None
+    on_variable = isinstance(method, ast.Attribute) and isinstance(method.value, ast.Name)
+    return on_variable or _written_in_place(node) is not None
 
 
 def _by_unknown_object(call: ast.Call, view: View) -> Iterator[tuple[ast.AST, ast.expr]]:

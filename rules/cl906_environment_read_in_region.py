@@ -36,8 +36,8 @@ from compilelint.static.syntax import nodes_in
 from compilelint.static.values import External, ExternalInstance
 
 HAZARD = "stale-result"
-WATCH = Watch(nodes=(ast.Call, ast.Compare))
 READS = frozenset({"os.getenv", "os.environ.get"})
+WATCH = Watch(nodes=(ast.Call, ast.Compare), callees=READS.__contains__, syntax=lambda node, module: _may_read(node))
 NAMES = frozenset(read.rpartition(".")[2] for read in READS)
 
 BAD = (
@@ -106,7 +106,7 @@ class Layer(nn.Module):
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the read of the environment."""
     if isinstance(node, ast.Call):
-        is_read = view.callee(node) in READS or (last_name(node.func) in NAMES and ast.unparse(node.func) in READS)
+        is_read = view.callee(node) in READS or ast.unparse(node.func) in READS
     else:
         is_read = isinstance(node, ast.Compare) and _asks_environ(node, view)
     if is_read and isinstance(node, ast.expr):
@@ -119,10 +119,14 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         )
 
 
+def _may_read(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return last_name(node.func) in NAMES
+    return isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn))
+
+
 def _asks_environ(node: ast.Compare, view: View) -> bool:
     """`name in os.environ`."""
-    if not isinstance(node.ops[0], (ast.In, ast.NotIn)):
-        return False
     where = node.comparators[0]
     kind = view.kind(where)
     is_known = isinstance(kind, (External, ExternalInstance)) and kind.name == "os.environ"

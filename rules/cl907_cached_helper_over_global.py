@@ -30,12 +30,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.state import functions_in, globals_set, is_global, own_names, own_nodes
 
 HAZARD = "stale-result"
-WATCH = Watch(nodes=(ast.Call, ast.Name, ast.Subscript))
+WATCH = Watch(nodes=(ast.Call, ast.Name, ast.Subscript), syntax=lambda node, module: _may_be_cached(node, module))
 CACHES = frozenset({"lru_cache", "cache"})
 
 BAD = (
@@ -118,11 +119,18 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             name = next(iter(_changing(helper, view.module)), None)
             if name is not None:
                 yield _hit(node, f"`{helper.name}` is cached and reads `{name}`, which changes", view)
-    elif isinstance(node, (ast.Name, ast.Subscript)) and isinstance(node.ctx, ast.Load) and _is_cached(view.function):
+    elif isinstance(node, (ast.Name, ast.Subscript)) and _is_cached(view.function):
         name = ast.unparse(node)
         root = node.id if isinstance(node, ast.Name) else ast.unparse(node.value)
         if name in globals_set(view.module) and is_global(root, view):
             yield _hit(node, f"`{name}` changes, and this function is cached", view)
+
+
+def _may_be_cached(node: ast.AST, module: ast.Module) -> bool:
+    """Whether the file caches a function at all, and here one of its functions is called or a changing global read."""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id in _cached_in(module)
+    return bool(_cached_in(module)) and bool(globals_set(module)) and isinstance(node.ctx, ast.Load)  # type: ignore
 
 
 def _hit(node: ast.expr, what: str, view: View) -> Hit:
@@ -140,6 +148,12 @@ def _helpers(call: ast.Call, view: View) -> Iterator[ast.FunctionDef | ast.Async
         for function in functions_in(view.module):
             if function.name == call.func.id and _is_cached(function):
                 yield function
+
+
+@lru_cache(maxsize=256)
+def _cached_in(module: ast.Module) -> frozenset[str]:
+    """The functions of a file, nested ones included, that remember their results."""
+    return frozenset(function.name for function in functions_in(module) if _is_cached(function))
 
 
 def _is_cached(function: ast.AST) -> bool:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from compilelint.fingerprint import fingerprint
 from compilelint.model import CONFIDENCES, Confidence, Finding, Hazard, Span
 from compilelint.rule import Hit, RegionKind, Rule
 from compilelint.static.combine import Key
+from compilelint.static.dispatch import Dispatch
 from compilelint.static.origins import definition
 from compilelint.static.places import span_of
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import Const
-from compilelint.static.view import FrameView, Scope, ScopeNodes
+from compilelint.static.view import FrameView, Scope
 
 _RESUMABLE_CONTEXTS = frozenset(
     [
@@ -33,27 +34,20 @@ _RESUMABLE_CONTEXTS = frozenset(
 class Flagger:
     """Collects the findings of all frames. `loops` tells which loops of a function are decode loops."""
 
-    def __init__(self, rules: Sequence[Rule], linted: frozenset[str]) -> None:
+    def __init__(self, dispatch: Dispatch, linted: frozenset[str]) -> None:
+        self._dispatch = dispatch
         self._linted = linted
-        self.fallbacks = tuple(rule.code for rule in rules if rule.fallback)
-        self._by_node: dict[RegionKind, dict[type[ast.AST], list[Rule]]] = {}
-        self._by_name: dict[RegionKind, dict[str, list[Rule]]] = {}
-        self._by_test: dict[RegionKind, list[Rule]] = {}
-        for rule in rules:
-            for region in rule.watch.regions:
-                for name in rule.watch.names:
-                    self._by_name.setdefault(region, {}).setdefault(name, []).append(rule)
-                for node_type in () if rule.watch.names else rule.watch.nodes:
-                    self._by_node.setdefault(region, {}).setdefault(node_type, []).append(rule)
-                if rule.watch.tests:
-                    self._by_test.setdefault(region, []).append(rule)
-        self._nodes: dict[Scope, ScopeNodes] = {}
         self._found: dict[Key, Finding] = {}
         self.loops: dict[ast.AST, list[ast.For | ast.While]] = {}
         # Most ways of calling a function differ in nothing a rule can see; each distinct one is looked at once.
         self._seen: dict[Scope, set[object]] = {}
         self.most: Confidence = "certain"
         """Findings are at most this sure from here on."""
+
+    @property
+    def fallbacks(self) -> tuple[str, ...]:
+        """The rules that give way to others."""
+        return self._dispatch.fallbacks
 
     def look(self, frame: Frame) -> None:
         """Ask the rules about one finished frame."""
@@ -64,7 +58,7 @@ class Flagger:
         if frame.mode == "host" and self._called_each_turn(frame):
             regions.append("decode-loop")
         for region in regions:
-            view = FrameView(frame, region, scope, self._nodes_of(scope))
+            view = FrameView(frame, region, scope, self._dispatch.nodes_of(scope))
             signature = (self.most, view.signature())
             if signature in self._seen.setdefault(scope, set()):
                 continue
@@ -89,47 +83,28 @@ class Flagger:
 
     def _around(self, site: ast.AST, frame: Frame) -> Iterator[ast.AST]:
         """A call and the nodes around it, in the function that makes it."""
-        parent = self._nodes_of(frame.ref.node).parent
+        parent = self._dispatch.nodes_of(frame.ref.node).parent
         node: ast.AST | None = site
         while node is not None:
             yield node
             node = parent.get(node)
 
-    def _nodes_of(self, scope: Scope) -> ScopeNodes:
-        if scope not in self._nodes:
-            self._nodes[scope] = ScopeNodes(scope)
-        return self._nodes[scope]
-
     def _asked(self, view: FrameView, region: RegionKind) -> Iterator[tuple[Rule, ast.AST]]:
         """The rules to ask, each with a node that some path reached."""
         loops = self.loops.get(view.scope, []) if view.frame.mode == "decode-loop" else None
-        by_name = self._by_name.get(region, {})
-        by_node = self._by_node.get(region, {})
-        for node_type, nodes in view.nodes.by_type.items():
-            rules = by_node.get(node_type, ())
-            if not rules and node_type is not ast.Call:
+        kinds, callees = view.frame.kinds, view.frame.callees
+        for node, rules, witness in self._dispatch.plan(view.scope, view.module, region):
+            callee = callees.get(node)  # type: ignore[call-overload]
+            concerned = self._dispatch.by_callee(callee, region) if callee is not None else ()
+            if not (rules or concerned) or not (witness is None or witness in kinds):
                 continue
-            for node in nodes:
-                if self._runs(node, view, loops):
-                    for rule in rules:
-                        yield rule, node
-                    if isinstance(node, ast.Call):
-                        for rule in by_name.get(_called_name(node), ()):
-                            yield rule, node
+            if loops is None or _inside(node, view, loops):
+                for rule in (*rules, *(rule for rule in concerned if rule not in rules)):
+                    yield rule, node
         for node in list(view.frame.tests):
             if node in view.nodes.parent and (loops is None or _inside(node, view, loops)):
-                for rule in self._by_test.get(region, ()):
+                for rule in self._dispatch.by_test(region):
                     yield rule, node
-
-    def _runs(self, node: ast.AST, view: FrameView, loops: list[ast.For | ast.While] | None) -> bool:
-        if loops is not None and not _inside(node, view, loops):
-            return False
-        if isinstance(node, ast.expr):
-            return node in view.frame.kinds
-        # The value comes first: what is only stored to (`self.x = …`, `del x`) is never evaluated.
-        value = getattr(node, "value", None) or getattr(node, "iter", None)
-        inner = value or next((child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)), None)
-        return inner is None or inner in view.frame.kinds or isinstance(node, (ast.FunctionDef, ast.ClassDef))
 
     def _keep(self, rule: Rule, hit: Hit, view: FrameView) -> None:
         """Record a hit, or strengthen the finding that an earlier frame of the same function left."""
@@ -175,10 +150,6 @@ def _may_be_passed_over(node: ast.AST, view: FrameView) -> bool:
             return False
         below = parent
     return False
-
-
-def _called_name(node: ast.Call) -> str:
-    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
 def _inside(node: ast.AST, view: FrameView, loops: list[ast.For | ast.While]) -> bool:

@@ -221,21 +221,21 @@ def globals_set(module: ast.Module) -> dict[str, list[tuple[int, ast.AST]]]:
     found: dict[str, list[tuple[int, ast.AST]]] = {}
     names = own_names(module)
     for function in functions_in(module):
-        local = own_names(function)
         for node in own_nodes(function):
             if not isinstance(node, ast.Assign) or isinstance(node.value, ast.Constant):
                 continue
             for target in node.targets:
-                if _is_entry_of(target, names - local):
+                name = _entry_of(target)
+                if name in names and name not in own_names(function):
                     found.setdefault(ast.unparse(target), []).append((target.lineno, function))
     return found
 
 
-def _is_entry_of(target: ast.expr, names: frozenset[str]) -> bool:
-    """Whether a target is one of the module's names, or an entry of one under a constant key."""
+def _entry_of(target: ast.expr) -> str | None:
+    """The name that a target sets, or an entry of which it sets under a constant key."""
     if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
         target = target.value
-    return isinstance(target, ast.Name) and target.id in names
+    return target.id if isinstance(target, ast.Name) else None
 
 
 def changing_reads(function: ast.FunctionDef, module: ast.Module) -> Iterator[str]:

@@ -25,6 +25,11 @@ class HeldFrames:
         self._frames: dict[Way, Frame] = {}
         self._entered: dict[Frame, list[tuple[Way, ast.AST | None]]] = {}
 
+    def clear(self) -> None:
+        """Let go of all frames, which hold the tracer that holds them."""
+        self._frames.clear()
+        self._entered.clear()
+
     def hold(self, way: Way, frame: Frame) -> None:
         """Keep a finished frame."""
         self._frames[way] = frame

@@ -372,6 +372,11 @@ class Tracer:
             if not drives or frame.is_below_compiled():
                 self.on_frame(frame)
 
+    def forget(self) -> None:
+        """Let go of the frames that were kept back."""
+        if self._held is not None:
+            self._held.clear()
+
     def _joined(self, ways: list[Way]) -> Value:
         """What the ways walked so far gave, where they agree on what sort of thing it is."""
         found = [option for way in ways for option in options(self._results[way]) if option != UNKNOWN]

@@ -1,0 +1,94 @@
+"""Which rules are asked about which nodes: what their `Watch` says, worked out once per function and once per name."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from compilelint.rule import RegionKind, Rule
+from compilelint.static.view import Scope, ScopeNodes
+
+Rules = tuple[Rule, ...]
+Plan = list[tuple[ast.AST, Rules, ast.expr | None]]
+"""A node, the rules whose `Watch` it passes whatever its kinds are, and the expression that tells whether it ran."""
+
+
+class Dispatch:
+    """The rules by what they watch."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.fallbacks = tuple(rule.code for rule in rules if rule.fallback)
+        self._watching: dict[tuple[RegionKind, type[ast.AST]], list[Rule]] = {}
+        self._by_name: dict[tuple[RegionKind, str], list[Rule]] = {}
+        self._by_callee: dict[tuple[RegionKind, str], Rules] = {}
+        self._by_test: dict[RegionKind, list[Rule]] = {}
+        self._nodes: dict[Scope, ScopeNodes] = {}
+        self._plans: dict[tuple[Scope, RegionKind], Plan] = {}
+        for rule in rules:
+            for region in rule.watch.regions:
+                for name in rule.watch.names:
+                    self._by_name.setdefault((region, name), []).append(rule)
+                for node_type in () if rule.watch.names else rule.watch.nodes:
+                    self._watching.setdefault((region, node_type), []).append(rule)
+                if rule.watch.tests:
+                    self._by_test.setdefault(region, []).append(rule)
+
+    def nodes_of(self, scope: Scope) -> ScopeNodes:
+        """The nodes of a function, or of a module's own statements."""
+        if scope not in self._nodes:
+            self._nodes[scope] = ScopeNodes(scope)
+        return self._nodes[scope]
+
+    def plan(self, scope: Scope, module: ast.Module, region: RegionKind) -> Plan:
+        """The nodes of a function that some rule may be asked about."""
+        if (scope, region) not in self._plans:
+            self._plans[scope, region] = self._planned(self.nodes_of(scope), module, region)
+        return self._plans[scope, region]
+
+    def _planned(self, nodes: ScopeNodes, module: ast.Module, region: RegionKind) -> Plan:
+        plan: Plan = []
+        for node_type, found in nodes.by_type.items():
+            watching = self._watching.get((region, node_type), [])
+            for node in found:
+                rules = tuple(rule for rule in watching if _looks_like_it(rule, node, module))
+                if isinstance(node, ast.Call):
+                    rules += tuple(self._by_name.get((region, _called_name(node)), ()))
+                if rules or node_type is ast.Call:
+                    plan.append((node, rules, _witness(node)))
+        return plan
+
+    def by_callee(self, callee: str, region: RegionKind) -> Rules:
+        """The rules that a call concerns by the dotted name of what it calls."""
+        if (region, callee) not in self._by_callee:
+            self._by_callee[region, callee] = tuple(
+                rule
+                for rule in self._watching.get((region, ast.Call), [])
+                if rule.watch.callees is not None and rule.watch.callees(callee)
+            )
+        return self._by_callee[region, callee]
+
+    def by_test(self, region: RegionKind) -> Sequence[Rule]:
+        """The rules that every truth test concerns."""
+        return self._by_test.get(region, ())
+
+
+def _looks_like_it(rule: Rule, node: ast.AST, module: ast.Module) -> bool:
+    """Whether a node concerns a rule by its syntax, whatever its kinds are."""
+    if rule.watch.syntax is not None:
+        return rule.watch.syntax(node, module)
+    return rule.watch.callees is None or not isinstance(node, ast.Call)
+
+
+def _called_name(node: ast.Call) -> str:
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+def _witness(node: ast.AST) -> ast.expr | None:
+    """The expression that has a kind where a path reached `node`; None where nothing tells."""
+    if isinstance(node, ast.expr):
+        return node
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        return None
+    # The value comes first: what is only stored to (`self.x = …`, `del x`) is never evaluated.
+    value = getattr(node, "value", None) or getattr(node, "iter", None)
+    return value or next((child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)), None)
