@@ -142,18 +142,12 @@ def decode_loops(ref: FunctionRef) -> list[ast.For | ast.While]:
 
 
 def _decodes(loop: ast.For | ast.While, ref: FunctionRef) -> bool:
-    assigned = {
-        name.id
-        for statement in loop.body
-        for name in nodes_in(statement)
-        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
-    }
-    if isinstance(loop, ast.For):
-        assigned -= {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
-    calls = [node for statement in loop.body for node in nodes_in(statement) if isinstance(node, ast.Call)]
+    nodes = [node for statement in loop.body for node in nodes_in(statement)]
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
     if any(isinstance(c.func, ast.Attribute) and c.func.attr in _TRAINING_WORDS for c in calls):
         return False
-    return any(_names_model(call, ref) and _feeds_back(call, assigned) for call in calls)
+    turn = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)} if isinstance(loop, ast.For) else set()
+    return any(_names_model(call, ref) and _feeds_back(call, nodes, turn) for call in calls)
 
 
 def _names_model(call: ast.Call, ref: FunctionRef) -> bool:
@@ -181,6 +175,50 @@ def _is_model_word(name: str) -> bool:
     return parts[-1] in _MODEL_WORDS or (parts[0] in _MODEL_WORDS and parts[-1] in _CALL_WORDS)
 
 
-def _feeds_back(call: ast.Call, assigned: set[str]) -> bool:
-    values = [*call.args, *(keyword.value for keyword in call.keywords)]
-    return any(isinstance(n, ast.Name) and n.id in assigned for value in values for n in nodes_in(value))
+def _feeds_back(call: ast.Call, nodes: list[ast.AST], turn: set[str]) -> bool:
+    """Whether an argument of a model's call hangs on what the call gave on an earlier turn.
+
+    `nodes` are those of the loop's body, `turn` the names that the loop itself sets anew.
+    """
+    flows = [flow for node in nodes if (flow := _flow(node)) is not None]
+    carried = {name for targets, source in flows if call in nodes_in(source) for name in targets}
+    while True:
+        more = {name for targets, source in flows if _names_in(source) & carried for name in targets} - carried
+        if not more:
+            break
+        carried |= more
+    fresh = {
+        name
+        for targets, source in flows
+        if source.lineno < call.lineno and not _names_in(source) & carried
+        for name in targets
+    }
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return any(_names_in(argument) & (carried - turn - fresh) for argument in arguments)
+
+
+def _flow(node: ast.AST) -> tuple[set[str], ast.expr] | None:
+    """The names a node writes to, and the expression it writes; None if it writes nothing.
+
+    A method that is given something writes to its object: `tokens.append(token)`.
+    """
+    if isinstance(node, ast.Assign):
+        return set().union(*map(_written, node.targets)), node.value
+    if isinstance(node, (ast.AugAssign, ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
+        return _written(node.target), node.value
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
+        return _written(node.value.func.value), node.value
+    return None
+
+
+def _written(target: ast.expr) -> set[str]:
+    """`tokens` of `tokens[:, position]`, both names of `logits, state`."""
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return set().union(*map(_written, target.elts))
+    if isinstance(target, (ast.Subscript, ast.Attribute, ast.Starred)):
+        return _written(target.value)
+    return {target.id} if isinstance(target, ast.Name) else set()
+
+
+def _names_in(node: ast.expr) -> set[str]:
+    return {inner.id for inner in nodes_in(node) if isinstance(inner, ast.Name)}

@@ -57,7 +57,8 @@ _OUTSIDE_PREFIXES = (
 )
 _HOST_VERBS = frozenset(
     (
-        "train fit evaluate preprocess pre postprocess post prune replace read write download search attack inference"
+        "train fit evaluate preprocess pre postprocess post prune replace read write download search attack inference "
+        "build benchmark profile"
     ).split()
 )
 """First words of functions that drive models, or work on what goes in or comes out."""
@@ -74,7 +75,7 @@ def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
         return
     parts = module.name.split(".")
     packaged = len(parts) > 1
-    if parts[-1] in _MEDIA_MODULES:
+    if parts[-1] in _MEDIA_MODULES or _is_numpy_code(module):
         return
     if packaged and (_OUTSIDE_WORDS | _HOST_WORDS) & {word for part in parts for word in part.lower().split("_")}:
         return
@@ -89,11 +90,25 @@ def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
             continue
         if ref.owner is not None and _HOST_CLASSES.search(ref.owner.qualname) and not in_module:
             continue
-        if not in_module and (_talks_to_the_host(ref) or (ref.owner is None and decode_loops(ref))):
+        if not in_module and (
+            _talks_to_the_host(ref) or _takes_arrays(ref) or (ref.owner is None and decode_loops(ref))
+        ):
             continue  # of a module `sample` with its progress bar is compiled, like it or not
         if ref.owner is not None and (ref.owner.qualname.startswith("_") or _is_autograd_function(program, ref.owner)):
             continue
         yield Root(ref, ref.owner, PUBLIC_FUNCTION)
+
+
+def _is_numpy_code(module: ModuleIndex) -> bool:
+    """Whether a file computes with numpy or scipy and knows nothing of torch."""
+    packages = {bound.module.partition(".")[0] for bound in module.bindings.values() if isinstance(bound, Import)}
+    return bool(packages & {"numpy", "scipy"}) and "torch" not in packages
+
+
+def _takes_arrays(ref: FunctionRef) -> bool:
+    """Whether a function is annotated to take numpy arrays, and no tensor."""
+    annotations = [ast.unparse(p.annotation) for p in ref.node.args.args if p.annotation is not None]
+    return any("ndarray" in text for text in annotations) and not any("Tensor" in text for text in annotations)
 
 
 _HOST_CALLS = frozenset(

@@ -350,6 +350,16 @@ def gives_tensors(value: Value) -> bool:
     )
 
 
+def gives_module(value: Value) -> bool:
+    """Whether a value is a torch.nn module, or a tuple or list with one in it."""
+    return any(
+        (isinstance(option, Instance) and option.is_module)
+        or (isinstance(option, ExternalInstance) and option.name.startswith("torch.nn."))
+        or (isinstance(option, Sequence) and any(map(gives_module, option.items or (option.element,))))
+        for option in options(value)
+    )
+
+
 def tensor_certainty(value: Value) -> Literal["certain", "likely"] | None:
     """How sure it is that `value` is a tensor: None if nothing says so.
 

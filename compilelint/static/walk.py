@@ -29,6 +29,7 @@ from compilelint.static.values import (
     Instance,
     Scalar,
     Value,
+    gives_module,
     gives_tensors,
     options,
 )
@@ -176,6 +177,8 @@ class Walk:
             return
         returns_number = all(isinstance(option, (Const, Scalar)) for option in options(result))
         drives = self.tracer.drives(way)
+        if gives_module(result) and not drives:
+            return  # it builds models
         if drives or gives_tensors(result) or (takes_tensor(root.ref, module, self.tracer) and not returns_number):
             self.flagger.most = "certain" if drives else "likely"
             self.tracer.show(way, root.why)

@@ -233,6 +233,9 @@ def test_public_functions_around_a_model_are_not(path: str) -> None:
 
 
 HOST_BODIES = {
+    "makes a layer": "x = torch.nn.Linear(3, 3)(x)",
+    "builds a model": "return torch.nn.Identity(), x.shape",
+    "writes audio": "torchaudio.save('x.wav', x, 16000)",
     "shows progress": "for step in trange(3):\n        x = x + step",
     "waits for other processes": "torch.distributed.barrier()",
     "exchanges objects": "dist.all_gather_object(found, x)",
@@ -243,8 +246,24 @@ HOST_BODIES = {
 
 @pytest.mark.parametrize("body", HOST_BODIES.values(), ids=HOST_BODIES)
 def test_a_public_function_that_does_what_only_the_host_does_is_not(body: str) -> None:
-    text = f"import torch\ndef run(x: torch.Tensor, model, self):\n    probe(x)\n    {body}\n    return x"
+    text = f"import torch, torchaudio\ndef run(x: torch.Tensor, model, self):\n    probe(x)\n    {body}\n    return x"
     assert not probe({"pkg/__init__.py": "", "pkg/ops.py": text}).findings
+
+
+@pytest.mark.parametrize(
+    ("imports", "signature", "compiled"),
+    [
+        ("import numpy as np", "x: np.ndarray", False),
+        ("import numpy as np", "x", False),
+        ("import numpy as np, torch", "x: np.ndarray", False),
+        ("import numpy as np, torch", "x: torch.Tensor", True),
+        ("import math", "x", True),
+    ],
+)
+def test_numpy_code_is_no_part_of_a_model(imports: str, signature: str, compiled: bool) -> None:
+    text = f"{imports}\ndef run({signature}):\n    probe(x)\n    return x.reshape(-1)"
+    seen = probe({"pkg/__init__.py": "", "pkg/ops.py": text})
+    assert bool(seen.findings) is compiled
 
 
 def test_a_module_that_shows_progress_is_compiled_all_the_same() -> None:
@@ -300,6 +319,21 @@ LOOPS = {
     "generates the next token": ("for _ in range(9):\n        x = generate_next(model, x)\n        probe(x)", True),
     "generates many times": ("for _ in range(9):\n        x = generate(model, x)\n        probe(x)", False),
     "evaluates a model": ("for _ in range(9):\n        x = evaluate(model, x)\n        probe(x)", False),
+    "writes into a buffer": (
+        "for i in range(9):\n        y = model(x[:, i])\n        x[:, i + 1] = y\n        probe(y)",
+        True,
+    ),
+    "collects": ("for _ in range(9):\n        y = model(x)\n        x.append(y)\n        probe(y)", True),
+    "through another name": (
+        "for _ in range(9):\n        step = prepare(x)\n        x = pick(model(step))\n        probe(x)",
+        True,
+    ),
+    "fetches a batch": ("for _ in range(9):\n        x = fetch(x)\n        y = model(x)\n        probe(y)", False),
+    "keeps losses": (
+        "for i in range(9):\n        x = fetch(i)\n        y = model(x)\n        losses[i] = y.sum()\n        probe(y)",
+        False,
+    ),
+    "writes each part": ("for i in steps:\n        out[i] = model(x[i])\n        probe(x)", False),
     "loads models": ("for _ in range(9):\n        x = load_model(x)\n        probe(x)", False),
     "reads parameters": ("for _ in range(9):\n        x = self.model_parameters(x)\n        probe(x)", False),
     "outside the loop": ("for _ in range(9):\n        x = model(x)\n    probe(x)", False),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 
 from compilelint.static.tracer.frame import Frame
@@ -32,19 +33,28 @@ _HOST_CALLS = frozenset(
         "builtins.open", "builtins.input", "torch.save", "torch.load", "torch.autograd.backward",
         "torch.Tensor.backward", "torch.onnx.export", "torch.export.export", "torch.jit.trace", "torch.jit.save",
         "torch.jit.load", "numpy.save", "numpy.savez", "numpy.load", "json.load", "json.dump", "PIL.Image.open",
+        "torchaudio.load", "torchaudio.save", "torchaudio.info",
     }
 )  # fmt: skip
 _HOST_PACKAGES = (
     "torch.utils.data.", "torch.optim.", "torch.hub.", "torch.multiprocessing.", "torch.fx.", "subprocess.",
     "argparse.", "threading.", "multiprocessing.", "concurrent.futures.", "socket.", "urllib.", "requests.",
     "shutil.", "tempfile.", "matplotlib.", "onnx.", "onnxruntime.", "tensorrt.", "huggingface_hub.", "datasets.",
+    "soundfile.", "wandb.",
 )  # fmt: skip
 _HOST_METHODS = frozenset({"from_pretrained", "save_pretrained", "load_state_dict", "zero_grad"})
+_LAYER = re.compile(
+    r"(Lazy)?(Linear|Bilinear|Conv\w+|Embedding\w*|Parameter|\w+Norm\w*|LSTM|GRU|RNN|MultiheadAttention|Transformer\w*"
+    r"|ModuleList|ModuleDict|Sequential)"
+)
+"""Layers with weights: who makes one builds a model. `nn.Softmax(-1)(x)` is made where it is used."""
 
 
 def is_host_call(callee: str) -> bool:
-    """Whether a function is called by code around a model and never in one: it trains, loads, stores or exports."""
-    return callee in _HOST_CALLS or callee.startswith(_HOST_PACKAGES) or callee.rpartition(".")[2] in _HOST_METHODS
+    """Whether a function is called by code around a model: it trains, loads, stores, exports or makes layers."""
+    if callee in _HOST_CALLS or callee.startswith(_HOST_PACKAGES) or callee.rpartition(".")[2] in _HOST_METHODS:
+        return True
+    return callee.startswith("torch.nn.") and _LAYER.fullmatch(callee.rpartition(".")[2]) is not None
 
 
 def callee_name(function: Value, node: ast.expr) -> str:
