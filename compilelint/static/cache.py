@@ -2,8 +2,8 @@
 
 An entry is one file: the digest of all that follows, then JSON. It is written beside its place and moved there, so that
 a reader sees a whole entry or none, whoever else writes and whenever a writer is killed. An entry counts only while
-every file it was made from has the same content, and every file that was looked for in vain is still absent; what does
-not count, or cannot be read, is as good as no entry.
+what was looked into of each file is the same, wherever in the file it stands (see `parts.Parts`), and every file that
+was looked for in vain is still absent; what does not count, or cannot be read, is as good as no entry.
 """
 
 from __future__ import annotations
@@ -13,15 +13,19 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from compilelint import __version__
 from compilelint.model import Failure, Finding, Rewrite, Span, Step
 from compilelint.rulebook import rule_folders
-from compilelint.static.program import digest_of, names_digest
-from compilelint.static.work import Outcome, Task
+from compilelint.static.places import shown
+from compilelint.static.text import digest_of, names_digest
+from compilelint.static.work import NAMES, Outcome, Reading, Task
+
+if TYPE_CHECKING:
+    from compilelint.static.parts import Parts
 
 MOST_BYTES = 128 * 1024 * 1024
 """When the entries take more than this, those that were used least recently go until half of it is free."""
@@ -31,12 +35,14 @@ TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# A cache folder, see https:
 class Cache:
     """The entries in `folder`. `context` tells all that outcomes depend on besides files.
 
-    Where the folder cannot be written, nothing is kept.
+    `base` is the folder that paths of findings are relative to. Where the folder cannot be written, nothing is kept.
     """
 
-    def __init__(self, folder: Path, context: str) -> None:
+    def __init__(self, folder: Path, context: str, base: Path) -> None:
         self._folder = folder
         self._context = context
+        self._base = base
+        self._parts: dict[str, Parts | None] = {}
         self._digests: dict[str, str] = {}
         self._absent: dict[str, bool] = {}
         self._made = False
@@ -49,17 +55,28 @@ class Cache:
             if digest.decode() != digest_of(text):
                 return None
             entry = json.loads(text)
-            if entry["public"] != _listed(task.public) or not self._current(entry["read"], entry["absent"]):
+            if entry["public"] != _listed(task.public) or not all(map(self._is_absent, entry["absent"])):
                 return None
-            os.utime(place)
-            return _outcome(entry)
+            read = {path: _reading(*one) for path, one in entry["read"].items()}
+            changed = [path for path, reading in read.items() if self._digest(path) != reading.content]
+            if not all(self._same(path, read[path].parts) for path in changed):
+                return None
+            outcome = _outcome(entry, read)
+            if changed:
+                outcome = self._moved(outcome, changed)
+                self._keep(task, outcome)
+            else:
+                os.utime(place)
+            return outcome
         except (OSError, ValueError, LookupError, TypeError):
             return None
 
     def put(self, task: Task, outcome: Outcome) -> None:
         """Keep an outcome, unless the pass itself failed in it."""
-        if outcome.failures:
-            return
+        if not outcome.failures:
+            self._keep(task, outcome)
+
+    def _keep(self, task: Task, outcome: Outcome) -> None:
         text = json.dumps({"public": _listed(task.public), **_entry(outcome)}, separators=(",", ":")).encode()
         try:
             self._make_folder()
@@ -82,13 +99,40 @@ class Cache:
         key = "\0".join((self._context, which, *task.modules, "", *task.entry_points))
         return self._folder / f"{digest_of(key.encode(errors='surrogateescape'))}.json"
 
-    def _current(self, read: dict[str, str], absent: list[str]) -> bool:
-        return all(self._same(path, kept) for path, kept in read.items()) and all(map(self._is_absent, absent))
+    def _same(self, path: str, parts: dict[str, str]) -> bool:
+        """Whether a file that has changed is the same in the parts that were looked into."""
+        if NAMES in parts:
+            return self._names(path) == parts[NAMES]
+        now = self._parts_now(path) if parts else None
+        return now is not None and all(now.digest(part) == digest for part, digest in parts.items())
 
-    def _same(self, path: str, kept: str) -> bool:
-        """Whether a file says what it said, or binds the same names where no more was asked."""
-        content, _, names = kept.partition(" ")
-        return self._digest(path) == content or (names != "" and self._names(path) == names)
+    def _parts_now(self, path: str) -> Parts | None:
+        from compilelint.static.reading import parts_now  # with all that the tracer needs
+
+        if path not in self._parts:
+            data = Path(path).read_bytes()
+            self._parts[path] = parts_now(data, Path(path))
+            self._digests[path] = digest_of(data)
+        return self._parts[path]
+
+    def _moved(self, outcome: Outcome, changed: list[str]) -> Outcome:
+        """An outcome with the lines of the changed files where they are now."""
+        from compilelint.static.reading import moved
+
+        read = dict(outcome.read)
+        lines: dict[str, dict[int, int]] = {}
+        for path in changed:
+            now = {line: self._line(path, anchor) for line, anchor in read[path].anchors.items()}
+            anchors = {now[line]: anchor for line, anchor in read[path].anchors.items()}
+            read[path] = Reading(self._digest(path), read[path].parts, anchors)
+            lines[shown(Path(path), self._base)] = now
+        return replace(outcome, findings=tuple(moved(finding, lines) for finding in outcome.findings), read=read)
+
+    def _line(self, path: str, anchor: tuple[str, int]) -> int:
+        parts = self._parts_now(path)
+        if parts is None:
+            raise LookupError(path)
+        return parts.line(anchor)
 
     def _names(self, path: str) -> str:
         try:
@@ -171,7 +215,7 @@ def _entry(outcome: Outcome) -> dict[str, Any]:
         "unread": [[failure.path, failure.message, failure.line] for failure in outcome.unread],
         "entered": sorted(outcome.entered),
         "roots": outcome.public,
-        "read": outcome.read,
+        "read": {path: [one.content, one.parts, list(one.anchors.items())] for path, one in outcome.read.items()},
         "absent": sorted(outcome.absent),
     }
 
@@ -202,16 +246,20 @@ def _span_entry(span: Span) -> list[int]:
     return [getattr(span, field.name) for field in fields(Span)]
 
 
-def _outcome(entry: dict[str, Any]) -> Outcome:
+def _outcome(entry: dict[str, Any], read: dict[str, Reading]) -> Outcome:
     return Outcome(
         findings=tuple(_finding(one) for one in entry["findings"]),
         fallbacks=tuple(entry["fallbacks"]),
         unread=tuple(Failure(*one) for one in entry["unread"]),
         entered=frozenset(entry["entered"]),
         public=tuple(entry["roots"]),
-        read=entry["read"],
+        read=read,
         absent=frozenset(entry["absent"]),
     )
+
+
+def _reading(content: str, parts: dict[str, str], anchors: list[tuple[int, tuple[str, int]]]) -> Reading:
+    return Reading(content, parts, {line: (part, number) for line, (part, number) in anchors})
 
 
 def _finding(entry: dict[str, Any]) -> Finding:

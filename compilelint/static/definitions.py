@@ -97,17 +97,27 @@ def function_ref(module: str, prefix: str, node: Scope, owner: ClassRef | None =
     return FunctionRef(module, f"{prefix}.{name}" if prefix else name, node.lineno, node.col_offset, node, owner)
 
 
+SMALL = 12
+"""Lines."""
+
+
+def is_small(node: Scope) -> bool:
+    """Whether a function has so few lines that it says nothing on its own."""
+    return (node.end_lineno or node.lineno) - node.lineno < SMALL
+
+
 def assigned_names(ref: ClassRef) -> frozenset[str]:
     """The attributes that the methods of one class body assign on their receiver."""
-    return frozenset(_assigned(ref))
+    return frozenset(assigned(ref))
 
 
 def assigned_in(ref: ClassRef, name: str) -> list[tuple[FunctionRef, ast.expr]]:
     """The methods of one class body that assign `self.name`, each with the assigned expression."""
-    return _assigned(ref).get(name, [])
+    return assigned(ref).get(name, [])
 
 
-def _assigned(ref: ClassRef) -> dict[str, list[tuple[FunctionRef, ast.expr]]]:
+def assigned(ref: ClassRef) -> dict[str, list[tuple[FunctionRef, ast.expr]]]:
+    """By attribute, what the methods of one class body assign on their receiver, and in which of them."""
     return _assigned_by_node(ref.node, ref.module, ref.qualname)
 
 

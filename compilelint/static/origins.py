@@ -63,6 +63,7 @@ def _assigned(node: ast.Attribute, frame: Frame) -> Iterator[tuple[FunctionRef, 
         if isinstance(option, Instance):
             for owner in frame.tracer.program.mro(option.ref):
                 if isinstance(owner, ClassRef):
+                    frame.tracer.program.note(owner.module, "assigned", owner.qualname, owner.node.lineno)
                     yield from assigned_in(owner, node.attr)
 
 

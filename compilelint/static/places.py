@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 from compilelint.model import Span
 from compilelint.static.index import ModuleIndex
@@ -20,6 +21,11 @@ def span_of(node: ast.expr | ast.stmt, module: ModuleIndex) -> Span:
         end_line,
         _column(module.lines[end_line - 1], end_byte),
     )
+
+
+def shown(path: Path, base: Path) -> str:
+    """A path as findings show it: relative to the working directory `base` where it lies inside."""
+    return path.relative_to(base).as_posix() if path.is_relative_to(base) else path.as_posix()
 
 
 def _column(line: str, byte: int) -> int:

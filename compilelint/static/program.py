@@ -7,13 +7,12 @@ file reaches.
 from __future__ import annotations
 
 import ast
-import hashlib
 import io
-import re
 import sys
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from compilelint.notebook import Notebook, NotebookError, is_notebook
 from compilelint.static.definitions import (
@@ -25,11 +24,16 @@ from compilelint.static.definitions import (
     function_ref,
 )
 from compilelint.static.index import Import, ModuleIndex, index_source
+from compilelint.static.text import digest_of, names_digest, top_level_names
+
+if TYPE_CHECKING:
+    from compilelint.static.parts import Parts
 
 MAX_IMPORT_HOPS = 12
 """Longer chains of re-exports than this are taken for a cycle."""
 
 
+Note = tuple[str, str, str, int]
 Definition = ModuleIndex | FunctionRef | ClassRef | ast.expr | Outside
 
 
@@ -72,44 +76,6 @@ def parse_module(data: bytes, path: Path, name: str) -> ModuleIndex:
 _NEWLINES = io.IncrementalNewlineDecoder(None, translate=True)
 
 
-def names_digest(data: bytes) -> str:
-    """What tells one set of names that a file's text may bind from another; "" where the text cannot tell them."""
-    names = _top_level_names(data)
-    return "" if names is None else digest_of("\n".join(sorted(names)).encode())
-
-
-def digest_of(data: bytes) -> str:
-    """What tells one content of a file from another."""
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
-
-
-_EXPORTS = re.compile(rb"^__all__\s*(?::[^=\n]*)?=\s*[\[(]([^\])]*)[\])]", re.MULTILINE)
-_TOP_LEVEL = re.compile(
-    rb"^[^\S\n]*(?:class|def|async def)\s+(\w+)"  # a definition, under an `if` too; methods do no harm
-    rb"|^[^\S\n]*(\w+)\s*[:=]"  # an assignment
-    rb"|^[^\S\n]*(?:from\s+\S+\s+)?import\s+(\([^)]*\)|[^\n(]*)",  # an import, in parentheses over several lines
-    re.MULTILINE,
-)
-_WORD = re.compile(rb"\w+")
-
-
-def _top_level_names(text: bytes) -> frozenset[str] | None:
-    """Names that `from file import *` may bind, by the file's text; None where only parsing it can tell."""
-    exports = _EXPORTS.findall(text)
-    names: set[bytes] = set()
-    if len(exports) == 1 and text.count(b"__all__") == 1:
-        names.update(_WORD.findall(exports[0]))
-    else:
-        for match in _TOP_LEVEL.finditer(text):
-            if match[3] is None:
-                names.add(match[1] or match[2])
-            elif b"*" in match[3] or b"\\" in match[3]:
-                return None
-            else:
-                names.update(_WORD.findall(match[3]))
-    return frozenset(name.decode(errors="replace") for name in names)
-
-
 def module_name(path: Path) -> tuple[str, Path]:
     """The dotted name a file has when imported, and the folder its top-level package lies in."""
     parts = [] if path.name == "__init__.py" else [path.stem]
@@ -147,6 +113,10 @@ class Program:
         self._asked: set[str] = set()
         self._named: set[str] = set()
         self._names_digests: dict[Path, str] = {}
+        self.parts: dict[str, Parts] = {}
+        """Kept by `reading.parts_of`."""
+        self.noted: set[Note] = set()
+        """What was looked into besides the surface of files, see `note`."""
         self._claim(files)
 
     def _claim(self, files: tuple[Path, ...]) -> None:
@@ -214,21 +184,30 @@ class Program:
         """Forget what was asked for so far: `read` and `absent` tell what is asked for from here on."""
         self._asked.clear()
         self._named.clear()
+        self.noted.clear()
         self._mro.clear()  # an answer from here would not ask for the files it comes from
 
-    @property
-    def read(self) -> dict[Path, str]:
-        """The files that were looked into, with the digest of their content ("" for what cannot be read).
+    def note(self, module: str, sort: str, name: str = "", line: int = 0) -> None:
+        """Note what is looked into besides a file's surface, by sort of part, its name, and the line where it starts.
 
-        Where it was only asked which names a file may bind, `names_digest` follows after a space.
+        See `parts.Parts`; `all` is the file with its comments and the numbers of its lines.
         """
-        found: dict[Path, str] = {}
+        self.noted.add((module, sort, name, line))
+
+    def is_asked(self, name: str) -> bool:
+        """Whether more was asked of a module than which names it may bind."""
+        return name in self._asked
+
+    def read(self) -> Iterator[tuple[str, Path, str, str]]:
+        """The files that were looked into: module name, path, and the digest of their content ("" if unreadable).
+
+        Last, where it was only asked which names a file may bind, their digest.
+        """
         for name in sorted(self._asked | self._named):
             path = self._found.get(name)
             if path is not None and path in self._digests:
                 names = "" if name in self._asked else self._names_digests.get(path, "")
-                found[path] = f"{self._digests[path]} {names}".rstrip()
-        return found
+                yield name, path, self._digests[path], names
 
     @property
     def absent(self) -> frozenset[Path]:
@@ -237,7 +216,7 @@ class Program:
 
     def unread(self) -> dict[Path, ReadError]:
         """The files among `read` that cannot be read or parsed, and why."""
-        return {path: self.failures[path] for path in self.read if path in self.failures}
+        return {path: self.failures[path] for _, path, _, _ in self.read() if path in self.failures}
 
     def _is_project(self, parts: list[str]) -> bool:
         """Whether a dotted name can lie in the project: in a linted package, or a file next to a linted script."""
@@ -260,7 +239,7 @@ class Program:
         except ReadError:
             return frozenset()
         self._names_digests[path] = names_digest(data)
-        return _top_level_names(data)
+        return top_level_names(data)
 
     def resolve(self, module: ModuleIndex, name: str, hops: int = 0) -> Definition | None:
         """What a module-level name of `module` means; None if the module does not bind it."""

@@ -18,6 +18,7 @@ from compilelint.rulebook import load_rules
 from compilelint.source import Sources
 from compilelint.static.cache import Cache, context_of, own_code
 from compilelint.static.combine import combined
+from compilelint.static.places import shown
 from compilelint.static.program import Program
 from compilelint.static.work import Outcome, Task, second_pass, units
 
@@ -135,7 +136,7 @@ class _Session:
         if cache is not None:
             names = {name: str(path) for name, path in zip(self.linted, self.files, strict=True)}
             version = str(chosen(settings.target_torch))
-            self.cache = Cache(cache, context_of(self.base, names, version, own_code()))
+            self.cache = Cache(cache, context_of(self.base, names, version, own_code()), self.base)
 
     def run(self) -> StaticResult:
         """Walk every region of every file, then the public functions that none of them entered."""
@@ -159,7 +160,7 @@ class _Session:
 
     def shown(self, path: Path) -> str:
         """A file's path as findings show it."""
-        return path.relative_to(self.base).as_posix() if path.is_relative_to(self.base) else path.as_posix()
+        return shown(path, self.base)
 
     def _outcomes(self, tasks: Sequence[Task]) -> list[Outcome]:
         """What the tasks give, in their order: kept from an earlier run, or worked out now."""
@@ -200,7 +201,7 @@ class _Session:
 
         def walk(task: Task) -> Outcome:
             flagger = Flagger(dispatch, frozenset(self.linted))
-            walked = Walk(task, program, table, flagger, self.base, self.watch)
+            walked = Walk(task, program, table, flagger, self.base, self.watch, kept=self.cache is not None)
             outcome = walked.outcome()
             walked.tracer.forget()
             return outcome

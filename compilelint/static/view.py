@@ -14,7 +14,19 @@ from compilelint.static.shapes import probe_of
 from compilelint.static.state import root_of
 from compilelint.static.syntax import children
 from compilelint.static.tracer.frame import Frame
-from compilelint.static.values import UNKNOWN, Function, Instance, Method, Value, options
+from compilelint.static.values import (
+    UNKNOWN,
+    Class,
+    Compiled,
+    Function,
+    Instance,
+    Method,
+    Partial,
+    Super,
+    Union,
+    Value,
+    options,
+)
 
 MAX_TEXT = 60
 """Source quoted in a message is cut to this many characters."""
@@ -69,6 +81,7 @@ class FrameView:
     @property
     def module(self) -> ast.Module:
         """See View."""
+        self.frame.tracer.program.note(self.frame.module.name, "code")
         return self.frame.module.tree
 
     @property
@@ -117,7 +130,20 @@ class FrameView:
 
     def kind(self, node: ast.expr) -> Value:
         """See View."""
-        return self.frame.kinds.get(node, UNKNOWN)
+        kind = self.frame.kinds.get(node, UNKNOWN)
+        if kind.__class__ in _LEAD_TO_DEFINITIONS:
+            self._note(kind)
+        return kind
+
+    def _note(self, kind: Value) -> None:
+        """Note the definitions that a kind leads to: a rule may look into them."""
+        for option in options(kind):
+            if isinstance(option, (Class, Function, Instance)):
+                ref, sort = option.ref, "body" if isinstance(option, Function) else "class"
+                self.frame.tracer.program.note(ref.module, sort, ref.qualname, ref.node.lineno)
+            inner = _inner(option)
+            if inner is not None:
+                self._note(inner)
 
     def callee(self, call: ast.Call) -> str:
         """See View."""
@@ -180,6 +206,20 @@ class FrameView:
         if isinstance(node, ast.stmt):
             return node
         return next((parent for parent in self.parents(node) if isinstance(parent, ast.stmt)), None)
+
+
+_LEAD_TO_DEFINITIONS = frozenset((Class, Compiled, Function, Instance, Method, Partial, Super, Union))
+
+
+def _inner(value: Value) -> Value | None:
+    """What a value wraps or is bound to."""
+    if isinstance(value, Function):
+        return value.bound
+    if isinstance(value, (Method, Super)):
+        return value.receiver
+    if isinstance(value, Compiled):
+        return value.inner
+    return value.function if isinstance(value, Partial) else None
 
 
 def _coarse(value: Value | None) -> object:

@@ -16,6 +16,7 @@ from compilelint.static.flag import Flagger
 from compilelint.static.index import ModuleIndex
 from compilelint.static.program import Program
 from compilelint.static.public import public_functions
+from compilelint.static.reading import parts_of, readings
 from compilelint.static.tracer import statements
 from compilelint.static.tracer.attributes import is_opaque
 from compilelint.static.tracer.binding import root_arguments, takes_tensor
@@ -33,14 +34,17 @@ from compilelint.static.values import (
     gives_tensors,
     options,
 )
-from compilelint.static.work import Outcome, Task, name_of
+from compilelint.static.work import Outcome, Task
 
 _OPEN: dict[str, Value] = {"*": UNKNOWN, "**": UNKNOWN}
 """A root's arguments: nobody knows which are passed."""
 
 
 class Walk:
-    """One task being done. `watch` sees every frame that rules are asked about."""
+    """One task being done.
+
+    `watch` sees every frame that rules are asked about. `kept` says whether to tell what is read.
+    """
 
     def __init__(
         self,
@@ -50,8 +54,11 @@ class Walk:
         flagger: Flagger,
         base: Path,
         watch: Callable[[Frame], None] | None = None,
+        *,
+        kept: bool = False,
     ) -> None:
         self.task = task
+        self.kept = kept
         self.program = program
         self.flagger = flagger
         self.tracer = Tracer(program, table, flagger.look if watch is None else self._watched, base)
@@ -73,25 +80,32 @@ class Walk:
             wanted = frozenset(self.task.public)
             for module in modules:
                 for root in self._public(module):
-                    if name_of(root.ref) in wanted and root.ref not in self.tracer.entered:
+                    if self._name(root.ref) in wanted and root.ref not in self.tracer.entered:
                         with self._contained(module):
                             self._assumed(root, module)
         unread = sorted(self.program.unread().items())
+        findings = self.flagger.findings()
         return Outcome(
-            findings=self.flagger.findings(),
+            findings=findings,
             failures=tuple(self.failures),
             fallbacks=self.flagger.fallbacks,
             unread=tuple(Failure(self.tracer.display_path(path), str(error), error.line) for path, error in unread),
-            entered=frozenset(name_of(ref) for ref in self.tracer.entered),
+            entered=frozenset(name for ref in self.tracer.entered if (name := self._name(ref))),
             public=tuple(
-                name_of(root.ref)
+                self._name(root.ref)
                 for module in (modules if self.task.public is None else ())
                 for root in self._public(module)
                 if root.ref not in self.tracer.entered
             ),
-            read={path.as_posix(): digest for path, digest in self.program.read.items()},
+            read=readings(self.program, self.task, findings, self.tracer.display_path) if self.kept else {},
             absent=frozenset(path.as_posix() for path in self.program.absent),
         )
+
+    def _name(self, ref: FunctionRef) -> str:
+        """What a function is known by from one task to the next, which have no syntax node in common; "" for others."""
+        parts = parts_of(self.program, ref.module)
+        name = parts.name(ref.line, ref.column) if parts is not None else ""
+        return name and f"{ref.module}:{name}"
 
     def _first_pass(self, modules: list[ModuleIndex]) -> None:
         """Trace every region that starts in the unit, or that something in it compiles."""
@@ -146,6 +160,7 @@ class Walk:
     def _module_level(self, module: ModuleIndex) -> None:
         frame = self.tracer.module_frame(module, "host")
         frame.is_module_level = True
+        self.program.note(module.name, "code")
         body = [s for s in module.tree.body if not isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))]
         statements.run_block([s for s in body if not isinstance(s, (ast.Import, ast.ImportFrom))], frame)
         self.flagger.look(frame)

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from compilelint.model import Failure, Finding
-from compilelint.static.definitions import FunctionRef
 
 LEAST_FILES = 24
 MOST_FILES = 96
@@ -25,7 +24,7 @@ class Task:
     """One pass over one unit.
 
     `modules` are dotted names as `Program` gives them. The pass over regions has `public` None and also walks
-    `entry_points`; the pass over public functions walks those named in `public`, see `name_of`.
+    `entry_points`; the pass over public functions walks those named in `public`, see `Outcome`.
     """
 
     modules: tuple[str, ...]
@@ -33,14 +32,31 @@ class Task:
     public: tuple[str, ...] | None = None
 
 
+NAMES = "names"
+"""The part of a file that says which names it may bind."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was read of one file: the digest of its content, "" if it cannot be read, and that of each part.
+
+    Without parts all was read. `anchors` tell of the lines that the outcome names in which part they are, and where
+    there. See `parts.Parts`.
+    """
+
+    content: str
+    parts: dict[str, str] = field(default_factory=dict)
+    anchors: dict[int, tuple[str, int]] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class Outcome:
     """What one task gave.
 
-    `fallbacks` are the rules that give way to others. `entered` are the functions that regions reached, `public` the
-    public functions that they did not reach, both by `name_of`. `read` are the files that were looked into, with the
-    digest of their content (see `Program.read`), and `absent` those that were looked for and not there. `unread` are
-    files that cannot be read or parsed.
+    `fallbacks` are the rules that give way to others. `entered` are the functions and methods that regions
+    reached, `public` the public ones that they did not reach, both by module and name (see `parts.Parts.name`). `read`
+    is what was looked into of each file, by path, and `absent` are the files that were looked for and not there.
+    `unread` are files that cannot be read or parsed.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -49,7 +65,7 @@ class Outcome:
     fallbacks: tuple[str, ...] = ()
     entered: frozenset[str] = frozenset()
     public: tuple[str, ...] = ()
-    read: dict[str, str] = field(default_factory=dict)
+    read: dict[str, Reading] = field(default_factory=dict)
     absent: frozenset[str] = frozenset()
 
 
@@ -78,8 +94,3 @@ def second_pass(tasks: Iterable[tuple[Task, Outcome]]) -> list[Task]:
         for task, outcome in done
     )
     return [task for task in found if task.public]
-
-
-def name_of(ref: FunctionRef) -> str:
-    """What a function is known by from one task to the next, which have no syntax node in common."""
-    return f"{ref.module}:{ref.qualname}:{ref.line}:{ref.column}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import random
 import shutil
@@ -28,6 +29,7 @@ APPENDED = (
     "\nthis is no Python\n",
     "\n# nothing\n",
 )
+INSERTED = ("# a comment", "", "added = 0", "self.added = x", "print(x)", "import json", "return x")
 
 
 @pytest.fixture
@@ -46,10 +48,13 @@ def run(tree: Path, cache: Path | None, jobs: int = 0) -> StaticResult:
 def edit(tree: Path, chance: random.Random) -> None:
     """One change as people make them: text added, taken back, a line removed, a file moved, removed or added."""
     file = chance.choice(sorted(tree.rglob("*.py")))
-    how = chance.choice(("append", "append", "append", "restore", "remove line", "delete", "add", "move"))
+    ways = ("append", "append", "insert", "insert", "insert", "restore", "remove line", "delete", "add", "move")
+    how = chance.choice(ways)
     original = FIXTURES / file.relative_to(tree)
     if how == "append":
         file.write_text(file.read_text() + chance.choice(APPENDED))
+    elif how == "insert":
+        insert(file, chance.choice(INSERTED), chance)
     elif how == "restore" and original.exists():
         shutil.copy(original, file)
     elif how == "remove line":
@@ -62,6 +67,18 @@ def edit(tree: Path, chance: random.Random) -> None:
         (file.parent / f"new_{chance.randrange(5)}.py").write_text("import torch\n" + chance.choice(APPENDED))
     elif how == "move":
         file.rename(file.with_name(f"moved_{file.name}"))
+
+
+def insert(file: Path, line: str, chance: random.Random) -> None:
+    """Put a line before some statement, indented as that is."""
+    lines = file.read_text().splitlines(keepends=True)
+    try:
+        body = [node for node in ast.walk(ast.parse("".join(lines))) if isinstance(node, ast.stmt)]
+    except SyntaxError:
+        return
+    statement = chance.choice(body)
+    lines.insert(statement.lineno - 1, f"{' ' * statement.col_offset}{line}\n")
+    file.write_text("".join(lines))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -95,6 +112,67 @@ def test_only_what_a_change_can_reach_is_walked_again(
     assert walked
     assert all(f"{changed.parent.name}.hazards" in str(task.modules) or "hazards" in str(task) for task in walked)
     assert len(walked) < len(list(work.units(tuple(str(file) for file in tree.rglob("*.py")))))
+
+
+MODEL = """import torch
+from .ops import f, unrelated
+
+@torch.compile
+def g(x):
+    return f(x)
+"""
+OPS = """import torch
+
+class Unrelated:
+    def __init__(self):
+        self.a = 1
+
+def unrelated(x):
+    return x
+
+def f(x):
+    if x is None:
+        return x
+    return int(x.sum())
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "walked"),
+    [
+        ("def unrelated", "# a comment\n\ndef unrelated", False),
+        ("    return int", "    # a comment\n\n    return int", False),
+        ("self.a = 1", "self.a = 1\n\n    # a comment", False),
+        ("return int(", "return float(", True),
+        ("def unrelated(x)", "def unrelated(x, y=0)", True),
+        ("import torch", "import torch, json", True),
+        ("    def __init__", "    b = 1\n\n    def __init__", True),
+    ],
+)
+def test_what_was_not_looked_into_may_change_and_move(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, walked: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    package = tmp_path / "pkg"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    model, ops = package / "model.py", package / "ops.py"
+    model.write_text(MODEL)
+    ops.write_text(OPS)
+    cache, settings, files = tmp_path / "cache", Settings(root=tmp_path), [model, ops]
+    before = lint(files, settings, cache=cache)
+    (found,) = (finding for finding in before.findings if finding.path == "pkg/ops.py")
+    seen: list[Task] = []
+    put = Cache.put
+    monkeypatch.setattr(Cache, "put", lambda self, task, outcome: (seen.append(task), put(self, task, outcome)))
+    assert OPS.count(old) == 1
+    ops.write_text(OPS.replace(old, new))
+    after = lint(files, settings, cache=cache)
+    assert bool([task for task in seen if task.public is None]) is walked
+    assert after == lint(files, settings) == lint(files, settings, cache=cache)
+    lines = ops.read_text().splitlines()
+    moved = [finding for finding in after.findings if finding.rule == found.rule and finding.path == "pkg/ops.py"]
+    assert ["x.sum()" in lines[finding.span.line - 1] for finding in moved] == [True]
 
 
 def test_a_file_that_was_looked_for_and_appears_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,13 +222,13 @@ def test_everything_a_finding_says_is_kept(tmp_path: Path) -> None:
     outcome = Outcome(
         (finding,), (), (Failure("n.py", "no", 8),), ("CL1",), frozenset("e"), ("p",), {}, frozenset("/a")
     )
-    Cache(tmp_path, "context").put(Task(("m",)), outcome)
-    assert Cache(tmp_path, "context").get(Task(("m",))) == outcome
-    assert Cache(tmp_path, "another").get(Task(("m",))) is None
+    Cache(tmp_path, "context", tmp_path).put(Task(("m",)), outcome)
+    assert Cache(tmp_path, "context", tmp_path).get(Task(("m",))) == outcome
+    assert Cache(tmp_path, "another", tmp_path).get(Task(("m",))) is None
 
 
 def test_a_failure_of_ours_is_not_kept(tmp_path: Path) -> None:
-    cache = Cache(tmp_path, "context")
+    cache = Cache(tmp_path, "context", tmp_path)
     cache.put(Task(("m",)), Outcome(failures=(Failure("m.py", "internal error"),)))
     assert cache.get(Task(("m",))) is None
 
@@ -190,9 +268,9 @@ def test_a_killed_run_leaves_nothing_wrong(tree: Path, tmp_path: Path) -> None:
 def test_the_folder_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert MOST_BYTES >= 1024 * 1024
     monkeypatch.setattr("compilelint.static.cache.MOST_BYTES", 4000)
-    cache = Cache(tmp_path, "context")
+    cache = Cache(tmp_path, "context", tmp_path)
     for number in range(40):
-        cache.put(Task((f"m{number}",)), Outcome(read={}))
+        cache.put(Task((f"m{number}",)), Outcome())
         os.utime(max(tmp_path.glob("*.json"), key=lambda path: path.stat().st_mtime_ns), (number, number))
     cache.trim()
     assert 0 < sum(path.stat().st_size for path in tmp_path.glob("*.json")) <= 4000

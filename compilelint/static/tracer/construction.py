@@ -113,21 +113,23 @@ def _fields(ref: ClassRef, tracer: Tracer) -> list[tuple[str, Value]]:
 
 def assigned_elsewhere(owner: Instance, name: str, tracer: Tracer) -> Value | None:
     """See `Tracer.assigned_elsewhere`: the first few `self.name = …`, or else what the file assigns from outside."""
-    sites = [
-        site for ref in tracer.program.mro(owner.ref) if isinstance(ref, ClassRef) for site in assigned_in(ref, name)
-    ]
+    classes = [ref for ref in tracer.program.mro(owner.ref) if isinstance(ref, ClassRef)]
+    for ref in classes:
+        tracer.program.note(ref.module, "assigned", ref.qualname, ref.node.lineno)
+    sites = [site for ref in classes for site in assigned_in(ref, name)]
     found = [_value_in_method(value, method, owner, tracer) for method, value in sites[:MAX_SITES]]
     module = tracer.program.module(owner.ref.module)
     if module is not None and all(value == NONE for value in found):
         frame = tracer.module_frame(module)
-        outside = _assigned_from_outside(module.tree).get(name, ())
+        tracer.program.note(module.name, "outside")
+        outside = assigned_from_outside(module.tree).get(name, ())
         found += [tracer.evaluate(value, frame) for value in outside[:MAX_SITES]]
     return join_all(found) if found else None
 
 
 @lru_cache(maxsize=256)
-def _assigned_from_outside(tree: ast.Module) -> dict[str, list[ast.expr]]:
-    """What a file assigns to attributes of anything but `self`: `layer.attention.cache = Cache(…)`."""
+def assigned_from_outside(tree: ast.Module) -> dict[str, list[ast.expr]]:
+    """By attribute, what a file assigns to attributes of anything but `self`: `layer.attention.cache = Cache(…)`."""
     found: dict[str, list[ast.expr]] = {}
     for node in nodes_in(tree):
         if isinstance(node, ast.Assign):

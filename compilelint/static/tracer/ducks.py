@@ -70,5 +70,6 @@ def _members(ref: ClassRef, tracer: Tracer) -> frozenset[str]:
     names: set[str] = set()
     for owner in tracer.program.mro(ref):
         if isinstance(owner, ClassRef):
+            tracer.program.note(owner.module, "assigned", owner.qualname, owner.node.lineno)
             names |= class_members(owner).keys() | assigned_names(owner)
     return frozenset(names)

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, Outside
+from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, Outside, is_small
 from compilelint.static.index import ModuleIndex, Scope
+from compilelint.static.places import shown
 from compilelint.static.program import Definition, Program, is_library
 from compilelint.static.tracer import (
     assignment,
@@ -53,10 +54,8 @@ MAX_RECURSION = 8
 """A function inside itself more often than this is not followed: an argument may double with each call."""
 MAX_WAYS = 10
 """A function called in more ways than this is not walked again; the earlier ways' results are joined."""
-SMALL = 12
-"""A function of at most this many lines (`default(value, fallback)`) is cheap to walk and means nothing on average:"""
 MAX_SMALL_WAYS = 300
-"""so it gets this many ways."""
+"""A small function (`default(value, fallback)`) is cheap to walk and means nothing on average: it gets more ways."""
 HOST_DEPTH = 3
 """How far calls are followed outside of compiled regions, where only results matter."""
 
@@ -124,7 +123,7 @@ class Tracer:
 
     def display_path(self, path: Path) -> str:
         """As `display`, for a path."""
-        return path.relative_to(self._base).as_posix() if path.is_relative_to(self._base) else path.as_posix()
+        return shown(path, self._base)
 
     def classes_in_sight(self, module: ModuleIndex) -> list[tuple[ClassRef, frozenset[str]]]:
         """As `ducks.classes_in_sight`, looked up once per file."""
@@ -143,6 +142,7 @@ class Tracer:
             self.compile_options.setdefault(function.ref, {}).update(options)
         line = getattr(node, "lineno", frame.ref.line)
         why = f"compiled by torch.compile at {self.display(frame.module)}:{line}"
+        self.program.note(frame.module.name, "all")  # `why` names a line
         self._compile_sites.append((frame.module.name, compiled, why))
         return compiled
 
@@ -250,7 +250,10 @@ class Tracer:
 
     def scope_of(self, function: Value) -> Scope | None:
         """The syntax node of a project function."""
-        return function.ref.node if isinstance(function, Function) else None
+        if not isinstance(function, Function):
+            return None
+        self.program.note(function.ref.module, "body", line=function.ref.node.lineno)
+        return function.ref.node
 
     def enter(
         self,
@@ -320,7 +323,7 @@ class Tracer:
         # A wrapper's closure holds what it wraps, so each is a function of its own.
         ref, mode, closure, _ = way
         ways = self._ways.setdefault(way[:3], [])
-        if caller is not None and len(ways) >= (MAX_SMALL_WAYS if _is_small(ref) else MAX_WAYS):
+        if caller is not None and len(ways) >= (MAX_SMALL_WAYS if is_small(ref.node) else MAX_WAYS):
             for earlier in ways:
                 self._reached_again(earlier, node, caller)
             return self._joined(ways)
@@ -388,6 +391,7 @@ class Tracer:
 
     def _walk(self, frame: Frame) -> Value:
         node = frame.ref.node
+        self.program.note(frame.ref.module, "body", line=node.lineno)
         if isinstance(node, ast.Lambda):
             return self.evaluate(node.body, frame)
         if statements.run_block(node.body, frame):
@@ -438,10 +442,6 @@ class Tracer:
             self._elsewhere[key] = None
             self._elsewhere[key] = construction.assigned_elsewhere(owner, name, self)
         return self._elsewhere[key]
-
-
-def _is_small(ref: FunctionRef) -> bool:
-    return (ref.node.end_lineno or ref.node.lineno) - ref.node.lineno < SMALL
 
 
 _NO_ARGUMENTS = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
