@@ -4,7 +4,8 @@
 
 Each work is a process of its own, started as a user starts it; what is counted is its user and system time with that of
 its children, start-up included, and its largest resident memory. The least of N runs counts. The folder is copied
-first, so that an edit and a cache harm nothing. Without a folder: `torch/nn` as installed (it is read, not imported).
+first, so that an edit (see `edits.py`) and a cache harm nothing. Without a folder: `torch/nn` as installed (it is read,
+not imported).
 `--megabytes 1 5 25` measures the first so many megabytes of each folder, to show how the cost grows.
 Peers that are not installed beside this Python are left out.
 """
@@ -22,9 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from edits import EDITS
+
 PARSE = "import gc, sys, pathlib, {0}; gc.disable(); [{0}.{1}(p.read_bytes()) for p in pathlib.Path('.').rglob('*.py')]"
 OURS = (sys.executable, "-m", "compilelint", ".", "--isolated", "--exit-zero", "--output-format", "concise")
 BIN = Path(sys.executable).parent
+CHANGED = "compilelint, changed: "
 EQUIVALENT = Path(__file__).with_name("semgrep.yml")
 
 
@@ -42,7 +46,8 @@ def works() -> Iterator[tuple[str, Sequence[str]]]:
     yield "libcst.parse_module", (sys.executable, "-c", PARSE.format("libcst", "parse_module"))
     yield "compilelint, cold", (*OURS, "--no-cache")
     yield "compilelint, nothing changed", OURS
-    yield "compilelint, one file changed", OURS
+    for edit in EDITS:
+        yield f"{CHANGED}{edit}", OURS
     yield "ruff, cold", (str(BIN / "ruff"), "check", "--no-cache", "--isolated", "--exit-zero", "--quiet", ".")
     yield "semgrep", (str(BIN / "semgrep"), "--metrics=off", "--quiet", "--config", str(EQUIVALENT), ".")
     yield "torch-preflight", (str(BIN / "torch-preflight"), "check", ".")
@@ -113,10 +118,8 @@ def once(name: str, command: Sequence[str], folder: Path) -> Cost:
     """Run a work; one that is not the first over its files gets what it needs beforehand, uncounted."""
     if name.startswith("compilelint") and "cold" not in name:
         cost(OURS, folder)
-        if "one file" in name:
-            largest = max(folder.rglob("*.py"), key=lambda file: file.stat().st_size)
-            with largest.open("a") as file:
-                file.write("\n# changed\n")
+        if name.startswith(CHANGED):
+            EDITS[name.removeprefix(CHANGED)](folder)
     return cost(command, folder)
 
 
