@@ -105,6 +105,7 @@ from torch import nn
 SETTINGS = {"level": 2}
 SCALES = [0.5, 0.25]
 READY = False
+WORLD_SIZE = 1
 
 
 def prepare():
@@ -115,10 +116,12 @@ def prepare():
 class Layer(nn.Module):
     def __init__(self, dim=4):
         super().__init__()
+        global WORLD_SIZE
+        WORLD_SIZE = dim // 2
         self.proj = nn.Linear(dim, dim)
 
     def forward(self, x):
-        return self.proj(x) * SETTINGS["level"] * SCALES[0] if READY else x
+        return self.proj(x) * SETTINGS["level"] * SCALES[0] / WORLD_SIZE if READY else x
 """,
         run="(prepare(), Layer())[1], [(torch.ones(2, 4),) for _ in range(3)]",
         default="clean",

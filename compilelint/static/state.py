@@ -217,11 +217,14 @@ def functions_in(tree: ast.AST) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef,
 
 @lru_cache(maxsize=256)
 def globals_set(module: ast.Module) -> dict[str, list[tuple[int, ast.AST]]]:
-    """Names and dict entries of the file that functions set to something not constant: spelling -> line, function."""
+    """Names and dict entries of the file that functions set to something not constant: spelling -> line, function.
+
+    `__init__` is left out: it sets them while the model is built, before anything is compiled.
+    """
     found: dict[str, list[tuple[int, ast.AST]]] = {}
     names = own_names(module)
     for function in functions_in(module):
-        for node in own_nodes(function):
+        for node in own_nodes(function) if getattr(function, "name", "") != "__init__" else ():
             if not isinstance(node, ast.Assign) or isinstance(node.value, ast.Constant):
                 continue
             for target in node.targets:

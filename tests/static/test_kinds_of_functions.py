@@ -297,6 +297,8 @@ def test_annotation(annotation: str, kind: str) -> None:
         ("x, given_size", "x = x * given_size\n    probe(given_size)", "unknown"),
         ("x, given", "y = x + given\n    probe(given['shape'])", "unknown"),
         ("x, given", "y = x + given\n    probe([item['flip'] for item in given])", "a list of unknown"),
+        ("x, H, W", "x = x * H * W\n    probe(W)", "unknown"),
+        ("x, W", "x = x * W\n    probe(W)", "a tensor (by annotation or use)"),
         ("x, num_heads", "x = x * num_heads\n    probe(num_heads)", "unknown"),
         ("x, given=3", "probe(given)", "a Python int passed in"),
         ("x, given=True", "probe(given)", "a Python bool passed in"),

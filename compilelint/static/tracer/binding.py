@@ -195,6 +195,8 @@ def root_arguments(ref: FunctionRef, bound: bool, table: Table) -> dict[str, Val
     with_default = set(_defaults(ref.node))
     others = _used_otherwise(ref.node, table)
     fed = _fed_to_torch(ref.node)
+    if {"H", "W"} <= {p.arg for p in positional}:
+        others |= {"H", "W"}  # the height and width of a flattened image: `forward(self, x, H, W)`
     return {
         p.arg: Tensor(sure=False)
         for position, p in enumerate(positional)

@@ -40,7 +40,8 @@ _HOST_PACKAGES = (
     "torch.utils.data.", "torch.optim.", "torch.hub.", "torch.multiprocessing.", "torch.fx.", "subprocess.",
     "argparse.", "threading.", "multiprocessing.", "concurrent.futures.", "socket.", "urllib.", "requests.",
     "shutil.", "tempfile.", "matplotlib.", "onnx.", "onnxruntime.", "tensorrt.", "huggingface_hub.", "datasets.",
-    "soundfile.", "wandb.",
+    "soundfile.", "wandb.", "pickle.", "importlib.", "glob.", "torch.cuda.CUDAGraph", "torch.cuda.Event",
+    "torch.cuda.synchronize", "torch.cuda.graph",
 )  # fmt: skip
 _HOST_METHODS = frozenset({"from_pretrained", "save_pretrained", "load_state_dict", "zero_grad"})
 _LAYER = re.compile(
