@@ -48,9 +48,13 @@ class Dispatch:
     def _planned(self, nodes: ScopeNodes, module: ast.Module, region: RegionKind) -> Plan:
         plan: Plan = []
         for node_type, found in nodes.by_type.items():
-            watching = self._watching.get((region, node_type), [])
+            watching = [
+                rule
+                for rule in self._watching.get((region, node_type), ())
+                if rule.watch.syntax is not None or rule.watch.callees is None or node_type is not ast.Call
+            ]
             for node in found:
-                rules = tuple(rule for rule in watching if _looks_like_it(rule, node, module))
+                rules = tuple([r for r in watching if r.watch.syntax is None or r.watch.syntax(node, module)])
                 if isinstance(node, ast.Call):
                     rules += tuple(self._by_name.get((region, _called_name(node)), ()))
                 if rules or node_type is ast.Call:
@@ -70,13 +74,6 @@ class Dispatch:
     def by_test(self, region: RegionKind) -> Sequence[Rule]:
         """The rules that every truth test concerns."""
         return self._by_test.get(region, ())
-
-
-def _looks_like_it(rule: Rule, node: ast.AST, module: ast.Module) -> bool:
-    """Whether a node concerns a rule by its syntax, whatever its kinds are."""
-    if rule.watch.syntax is not None:
-        return rule.watch.syntax(node, module)
-    return rule.watch.callees is None or not isinstance(node, ast.Call)
 
 
 def _called_name(node: ast.Call) -> str:

@@ -103,6 +103,7 @@ class Program:
         self._modules: dict[str, ModuleIndex | None] = {}
         self._paths: dict[str, Path] = {}
         self._mro: dict[ClassRef, tuple[ClassRef | str, ...]] = {}
+        self._methods: dict[tuple[ClassRef, str, ClassRef | None], FunctionRef | ClassAttribute | None] = {}
         self.roots: list[Path] = []
         self.linted: tuple[str, ...] = ()
         self._packages: frozenset[str] = frozenset()
@@ -185,6 +186,7 @@ class Program:
         self._asked.clear()
         self._named.clear()
         self.noted.clear()
+        self._methods.clear()
         self._mro.clear()  # an answer from here would not ask for the files it comes from
 
     def note(self, module: str, sort: str, name: str = "", line: int = 0) -> None:
@@ -364,6 +366,12 @@ class Program:
 
     def method(self, ref: ClassRef, name: str, after: ClassRef | None = None) -> FunctionRef | ClassAttribute | None:
         """The class attribute `name` found along the method resolution order, after `after` if given."""
+        key = (ref, name, after)
+        if key not in self._methods:
+            self._methods[key] = self._method(*key)
+        return self._methods[key]
+
+    def _method(self, ref: ClassRef, name: str, after: ClassRef | None) -> FunctionRef | ClassAttribute | None:
         order = self.mro(ref)
         if after is not None and after in order:
             order = order[order.index(after) + 1 :]

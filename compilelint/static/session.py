@@ -111,6 +111,7 @@ def _without_collector() -> Iterator[None]:
         yield
     finally:
         if collecting:
+            gc.freeze()  # else the next look would go through all that was made meanwhile
             gc.enable()
 
 

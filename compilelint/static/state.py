@@ -86,6 +86,11 @@ def without_alias(node: ast.expr, view: View) -> ast.expr:
 
 def same_place(first: ast.expr, second: ast.expr) -> bool:
     """Whether two expressions spell the same variable, attribute or entry, read or written."""
+    if isinstance(first, ast.Name):
+        return isinstance(second, ast.Name) and first.id == second.id
+    if isinstance(first, ast.Attribute):
+        alike = isinstance(second, ast.Attribute) and first.attr == second.attr
+        return alike and same_place(first.value, second.value)  # type: ignore[attr-defined]
     return type(first) is type(second) and ast.unparse(first) == ast.unparse(second)
 
 

@@ -31,7 +31,7 @@ def children(node: ast.AST) -> list[ast.AST]:
     return found
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=16384)
 def nodes_in(tree: ast.AST) -> tuple[ast.AST, ...]:
     """As `ast.walk`, without operators and contexts; kept, since many questions go over one function."""
     found = [tree]

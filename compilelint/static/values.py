@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
@@ -64,7 +65,13 @@ class Const:
         object.__setattr__(self, "type", type(self.value).__name__)
 
 
-NONE = Const(None)
+@lru_cache(maxsize=4096, typed=True)
+def constant(value: object) -> Const:
+    """The one `Const` of a value that is written in source: the same few are met again and again."""
+    return Const(value)
+
+
+NONE = constant(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +241,13 @@ def join_all(values: Iterable[Value]) -> Value:
     """As `join`, for any number of values; of none it is `UNKNOWN`."""
     flat: list[Value] = []
     for value in values:
-        for option in options(value):
-            _add(flat, option)
+        if isinstance(value, Union):
+            for option in value.options:
+                _add(flat, option)
+        elif flat:
+            _add(flat, value)
+        else:
+            flat.append(value)
     if not flat:
         return UNKNOWN
     if len(flat) == 1:
@@ -247,20 +259,25 @@ def join_all(values: Iterable[Value]) -> Value:
 
 def _add(flat: list[Value], new: Value) -> None:
     """Add `new` to the options in `flat`, merged into one of the same sort where there is one."""
+    kind = type(new)
+    alike = _SCALARS if kind in _SCALARS else (kind,)
     for position, old in enumerate(flat):
-        if old is new or old == new:
+        if old is new:
             return
-        merged = _merge(old, new)
-        if merged is not None:
-            flat[position] = merged
-            return
+        if type(old) in alike:
+            merged = old if old == new else _merge(old, new)
+            if merged is not None:
+                flat[position] = merged
+                return
     flat.append(new)
+
+
+_SCALARS = (Const, Scalar)
+"""Values of these two sorts may become one; all others merge with their own sort only."""
 
 
 def _merge(old: Value, new: Value) -> Value | None:
     """One value that covers two of the same sort, or None when they stay apart in a union."""
-    if type(old) is not type(new) and not (isinstance(old, (Const, Scalar)) and isinstance(new, (Const, Scalar))):
-        return None
     if isinstance(old, Tensor) and isinstance(new, Tensor):
         return Tensor(
             element=old.element if old.element == new.element else None,

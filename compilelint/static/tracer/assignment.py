@@ -26,8 +26,10 @@ from compilelint.static.values import (
 def store(target: ast.expr, value: Value, frame: Frame) -> None:
     """Bind `value` to an assignment target."""
     if isinstance(target, ast.Name):
+        known = target.id in frame.env
         frame.env[target.id] = value
-        _forget_below(target.id, frame.env)
+        if known:
+            _forget_below(target.id, frame.env)
     elif isinstance(target, (ast.Tuple, ast.List)):
         _unpack(target.elts, value, frame)
     elif isinstance(target, ast.Starred):

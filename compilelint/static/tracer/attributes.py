@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 
 from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef
-from compilelint.static.tracer.annotations import value_of_annotation
+from compilelint.static.index import Scope
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.tracer.grammar import value_of_return
 from compilelint.static.values import (
@@ -165,10 +166,13 @@ def bind(function: Value, receiver: Value) -> Value:
 
 def decorator_names(ref: FunctionRef) -> frozenset[str]:
     """The decorators of a function as written, without arguments: `property`, `torch.no_grad`, `x.setter`."""
-    if isinstance(ref.node, ast.Lambda):
-        return frozenset()
+    return _decorators(ref.node)
+
+
+@cache
+def _decorators(node: Scope) -> frozenset[str]:
     names = []
-    for decorator in ref.node.decorator_list:
+    for decorator in getattr(node, "decorator_list", ()):
         target = decorator.func if isinstance(decorator, ast.Call) else decorator
         if isinstance(target, (ast.Name, ast.Attribute)):
             names.append(ast.unparse(target))
@@ -179,7 +183,7 @@ def _class_attribute(member: ClassAttribute, frame: Frame) -> Value:
     declared: Value = UNKNOWN
     module = frame.tracer.program.module(member.owner.module)
     if module is not None and member.annotation is not None:
-        declared = value_of_annotation(member.annotation, module, frame.tracer)
+        declared = frame.tracer.annotation(member.annotation, module)
     if member.value is None:
         return declared
     assigned = frame.tracer.class_value(member)

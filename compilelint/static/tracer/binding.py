@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from compilelint.static.values import (
     Scalar,
     Sequence,
     Tensor,
+    Union,
     Unknown,
     Value,
     join,
@@ -43,30 +45,47 @@ def bind_arguments(
     uses it, says.
     """
     scope = function.ref.node
+    signature = _signature(scope)
     if function.bound is not None:
         args = (function.bound, *args)
     rest, extra = keywords.get("*"), keywords.get("**")
     env: Env = {}
-    positional = [*scope.args.posonlyargs, *scope.args.args]
-    defaults = _defaults(scope)
-    for position, parameter in enumerate([*positional, *scope.args.kwonlyargs]):
+    for position, parameter in enumerate(signature.parameters):
         name = parameter.arg
-        if position < len(args) and position < len(positional):
+        if position < len(args) and position < signature.positional:
             value = args[position]
         elif name in keywords:
             value = keywords[name]
         else:
-            value = _missing(name, defaults, rest if position < len(positional) else None, extra, module, tracer)
+            carried = rest if position < signature.positional else None
+            value = _missing(signature.defaults.get(name), carried, extra, module, tracer)
         env[name] = _settled(value, parameter, scope, module, tracer)
     if scope.args.vararg is not None:
-        left = args[len(positional) :]
+        left = args[signature.positional :]
         # What an open list may add behind the known arguments is left out: mostly it adds nothing.
         env[scope.args.vararg.arg] = Sequence("tuple", left) if left or rest is None else Sequence("tuple", None, rest)
     if scope.args.kwarg is not None:
-        named = {p.arg for p in (*scope.args.args, *scope.args.kwonlyargs)} | {"*", "**"}
-        entries = tuple((key, value) for key, value in keywords.items() if key not in named)
+        entries = tuple((key, value) for key, value in keywords.items() if key not in signature.by_keyword)
         env[scope.args.kwarg.arg] = Mapping(entries)
     return env
+
+
+@dataclass(frozen=True, slots=True)
+class _Signature:
+    """The parameters of a function but `*args` and `**kwargs`; the first `positional` ones are taken by position."""
+
+    parameters: tuple[ast.arg, ...]
+    positional: int
+    defaults: dict[str, ast.expr]
+    by_keyword: frozenset[str]
+    """What `**kwargs` does not get: parameters that have a keyword, and the marks of open argument lists."""
+
+
+@cache
+def _signature(scope: Scope) -> _Signature:
+    positional = (*scope.args.posonlyargs, *scope.args.args)
+    named = frozenset(p.arg for p in (*scope.args.args, *scope.args.kwonlyargs)) | {"*", "**"}
+    return _Signature((*positional, *scope.args.kwonlyargs), len(positional), _defaults(scope), named)
 
 
 def _defaults(scope: Scope) -> dict[str, ast.expr]:
@@ -80,19 +99,14 @@ def _defaults(scope: Scope) -> dict[str, ast.expr]:
 
 
 def _missing(
-    name: str,
-    defaults: dict[str, ast.expr],
-    rest: Value | None,
-    extra: Value | None,
-    module: ModuleIndex,
-    tracer: Tracer,
+    node: ast.expr | None, rest: Value | None, extra: Value | None, module: ModuleIndex, tracer: Tracer
 ) -> Value:
     """A parameter no argument was bound to: its default, or whatever an open argument list may have carried."""
-    default = tracer.default(defaults[name], module) if name in defaults else UNKNOWN
+    default = tracer.default(node, module) if node is not None else UNKNOWN
     carried = [value for value in (rest, extra) if value is not None]
     if not carried:
         return default
-    if name not in defaults:
+    if node is None:
         return join_all(carried)
     return _loosened(default)
 
@@ -108,6 +122,8 @@ def _settled(value: Value, parameter: ast.arg, scope: Scope, module: ModuleIndex
     """The argument with what the signature, the name and the body add where it is unknown."""
     if isinstance(value, Const) and value.type in ("int", "float") and value.value not in (0, 1, -1, 0.0, 1.0):
         return Scalar(value.type)  # type: ignore[arg-type]
+    if not isinstance(value, (Unknown, Tensor, Union)):
+        return value  # known, and no tensor, about which annotations know better
     known = [option for option in options(value) if not isinstance(option, Unknown)]
     declared = tracer.annotation(parameter.annotation, module) if parameter.annotation is not None else UNKNOWN
     known = [option for option in known if not _contradicts(option, declared)]

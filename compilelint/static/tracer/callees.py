@@ -61,7 +61,7 @@ def is_host_call(callee: str) -> bool:
 def callee_name(function: Value, node: ast.expr) -> str:
     """The dotted name of what is called; see `compilelint.rule.View.callee`."""
     names = [name for option in options(function) if (name := _callee(option))]
-    for name in names:
+    for name in names if len(names) > 1 else ():
         if name.startswith(("torch.", "builtins.")):
             return name
     if names:

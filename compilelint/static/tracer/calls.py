@@ -39,12 +39,12 @@ def call_node(node: ast.Call, frame: Frame) -> Value:
     """Evaluate a call expression, noting what is called and with which kinds."""
     function = frame.tracer.evaluate(node.func, frame)
     args, keywords = _arguments(node, frame)
-    frame.callees[node] = callee_name(function, node.func)
+    callee = frame.callees[node] = callee_name(function, node.func)
     frame.arguments[node] = (args, keywords)
     # Deeper down it may be what a rare branch does: a table read once, a dump for debugging.
-    if frame.depth <= 1 and is_host_call(frame.callees[node]):
+    if frame.depth <= 1 and is_host_call(callee):
         frame.mark_driver()
-    if frame.callees[node] == "builtins.super":
+    if callee == "builtins.super":
         return _super(args, frame)
     return call(function, args, keywords, node, frame)
 

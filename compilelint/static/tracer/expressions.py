@@ -22,6 +22,7 @@ from compilelint.static.values import (
     Tensor,
     Union,
     Value,
+    constant,
     element_of,
     join_all,
     options,
@@ -40,7 +41,7 @@ def evaluate(node: ast.expr, frame: Frame) -> Value:
 
 
 def _constant(node: ast.Constant, frame: Frame) -> Value:
-    return Const(node.value)
+    return constant(node.value)
 
 
 def _name(node: ast.Name, frame: Frame) -> Value:

@@ -79,7 +79,12 @@ class Frame:
 
     def entered(self, ref: FunctionRef) -> int:
         """How often the way to this frame, itself included, leads through a function."""
-        return sum(frame.ref == ref for frame, _ in self._callers())
+        count = 0
+        frame: Frame | None = self
+        while frame is not None:
+            count += frame.ref.node is ref.node
+            frame = frame.caller
+        return count
 
     def is_below_compiled(self) -> bool:
         """Whether the way to this frame leads through a call of what torch.compile returned."""

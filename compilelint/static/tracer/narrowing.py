@@ -78,11 +78,15 @@ def _test_parts(node: ast.BoolOp, frame: Frame) -> bool | None:
 
 def truth_of(value: Value) -> bool | None:
     """Whether a value is true, where every alternative agrees."""
-    answers = {_truth(option) for option in options(value)}
+    if not isinstance(value, Union):
+        return _truth(value)
+    answers = {_truth(option) for option in value.options}
     return answers.pop() if len(answers) == 1 else None
 
 
 def _truth(value: Value) -> bool | None:
+    if isinstance(value, (Tensor, Scalar, Unknown)):
+        return None
     if isinstance(value, Const):
         return bool(value.value)
     if isinstance(value, Sequence) and value.items is not None:
@@ -278,10 +282,11 @@ def _set(node: ast.expr, value: Value, env: Env) -> None:
 
 def path_of(node: ast.expr) -> str | None:
     """`self.cache.k` for a name or an attribute chain on a plain name, else None."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if not isinstance(node, ast.Name):
+    if isinstance(node, ast.Name):
+        return node.id
+    if not isinstance(node, ast.Attribute):
         return None
-    return ".".join([node.id, *reversed(parts)])
+    path, node = node.attr, node.value
+    while isinstance(node, ast.Attribute):
+        path, node = f"{node.attr}.{path}", node.value
+    return f"{node.id}.{path}" if isinstance(node, ast.Name) else None

@@ -18,6 +18,7 @@ from compilelint.static.values import (
     ScalarType,
     Sequence,
     Tensor,
+    Union,
     Unknown,
     Value,
     element_of,
@@ -46,6 +47,8 @@ _LOGICAL = (ast.BitAnd, ast.BitOr, ast.BitXor)
 
 def binary(left: Value, op: ast.operator, right: Value) -> Value:
     """`left op right`."""
+    if not (isinstance(left, Union) or isinstance(right, Union)):
+        return _binary(left, op, right)
     return join_all(_binary(a, op, b) for a in options(left) for b in options(right))
 
 
@@ -166,6 +169,8 @@ def compare(left: Value, op: ast.cmpop, right: Value) -> Value:
         return _identity(left, isinstance(op, ast.Is), right)
     if isinstance(op, (ast.In, ast.NotIn)):
         return _membership(left, isinstance(op, ast.In), right)
+    if not (isinstance(left, Union) or isinstance(right, Union)):
+        return _compare(left, op, right)
     return join_all(_compare(a, op, b) for a in options(left) for b in options(right))
 
 

@@ -6,7 +6,20 @@ import ast
 
 from compilelint.static.tracer import attributes, operators
 from compilelint.static.tracer.frame import Frame
-from compilelint.static.values import Function, Instance, Value, join_all, options
+from compilelint.static.values import (
+    Array,
+    Const,
+    Function,
+    Instance,
+    Mapping,
+    Scalar,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+    join_all,
+    options,
+)
 
 _BINARY: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod",
@@ -17,11 +30,15 @@ _COMPARE: dict[type[ast.cmpop], tuple[str, str]] = {
     ast.Eq: ("eq", "eq"), ast.NotEq: ("ne", "ne"), ast.Lt: ("lt", "gt"), ast.LtE: ("le", "ge"), ast.Gt: ("gt", "lt"),
     ast.GtE: ("ge", "le"),
 }  # fmt: skip
+_PLAIN = (Tensor, Array, Const, Scalar, Sequence, Mapping, Unknown)
+"""What has no operators of the project's own; most values are of these sorts."""
 _UNARY: dict[type[ast.unaryop], str] = {ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert"}
 
 
 def binary(left: Value, op: ast.operator, right: Value, node: ast.AST, frame: Frame) -> Value:
     """`left op right`."""
+    if isinstance(left, _PLAIN) and isinstance(right, _PLAIN):
+        return operators.binary(left, op, right)
     name = _BINARY[type(op)]
     return join_all(
         _either(a, f"__{name}__", b, f"__r{name}__", node, frame) or operators.binary(a, op, b)
@@ -45,7 +62,7 @@ def compare(left: Value, op: ast.cmpop, right: Value, node: ast.AST, frame: Fram
     if type(op) not in _COMPARE:
         return operators.compare(left, op, right)
     mine, reflected = _COMPARE[type(op)]
-    if not any(isinstance(option, Instance) for option in (*options(left), *options(right))):
+    if isinstance(left, _PLAIN) and isinstance(right, _PLAIN):
         return operators.compare(left, op, right)
     return join_all(
         _either(a, f"__{mine}__", b, f"__{reflected}__", node, frame) or operators.compare(a, op, b)
@@ -64,7 +81,7 @@ def unary(op: ast.unaryop, value: Value, node: ast.AST, frame: Frame) -> Value:
 
 def ask_truth(value: Value, node: ast.AST, frame: Frame) -> None:
     """Walk what Python runs to learn whether `value` is true: `__bool__`, else `__len__`."""
-    for option in options(value):
+    for option in () if isinstance(value, _PLAIN) else options(value):
         if _method(option, "__bool__", (), node, frame) is None:
             _method(option, "__len__", (), node, frame)
 

@@ -23,7 +23,7 @@ from compilelint.static.tracer import (
     statements,
 )
 from compilelint.static.tracer.annotations import value_of_annotation
-from compilelint.static.tracer.frame import Env, Frame, Mode, key_of
+from compilelint.static.tracer.frame import Env, Frame, Mode
 from compilelint.static.tracer.held import HeldFrames, Way
 from compilelint.static.values import (
     NONE,
@@ -92,9 +92,7 @@ class Tracer:
 
     # What the walkers of expressions and statements ask for; here so that they need not know each other.
 
-    def evaluate(self, node: ast.expr, frame: Frame) -> Value:
-        """The kind of an expression in `frame`."""
-        return expressions.evaluate(node, frame)
+    evaluate = staticmethod(expressions.evaluate)
 
     def assign(self, target: ast.expr, value: Value, frame: Frame) -> None:
         """Bind `value` to an assignment target."""
@@ -311,7 +309,8 @@ class Tracer:
         if module is None:
             return None
         env = binding.bind_arguments(function, args, keywords, module, self)
-        return (function.ref, mode, function.closure, key_of(env)), env, module
+        # The variables of one function come in one order.
+        return (function.ref, mode, function.closure, tuple(env.items())), env, module
 
     def _run(
         self, way: Way, env: Env, module: ModuleIndex, node: ast.AST | None, caller: Frame | None, why: str
@@ -324,8 +323,9 @@ class Tracer:
         ref, mode, closure, _ = way
         ways = self._ways.setdefault(way[:3], [])
         if caller is not None and len(ways) >= (MAX_SMALL_WAYS if is_small(ref.node) else MAX_WAYS):
-            for earlier in ways:
-                self._reached_again(earlier, node, caller)
+            if self._held is not None:
+                for earlier in ways:
+                    self._reached_again(earlier, node, caller)
             return self._joined(ways)
         ways.append(way)
         self._results[way] = UNKNOWN  # what a recursive call sees
@@ -382,10 +382,11 @@ class Tracer:
 
     def _joined(self, ways: list[Way]) -> Value:
         """What the ways walked so far gave, where they agree on what sort of thing it is."""
-        found = [option for way in ways for option in options(self._results[way]) if option != UNKNOWN]
+        results = [self._results[way] for way in ways]
+        found = [option for result in results for option in options(result) if option is not UNKNOWN]
         tensors = [isinstance(option, Tensor) or option == NONE for option in found]
         if not any(tensors):
-            return join_all(self._results[way] for way in ways)
+            return join_all(results)
         # A function that gave tensors for other arguments gives one for these, as far as anything is known.
         return join_all(as_claimed(option) for option in found) if all(tensors) else UNKNOWN
 
