@@ -11,7 +11,7 @@ from pathlib import Path
 from compilelint.knowledge.table import Table
 from compilelint.model import Failure
 from compilelint.static import link
-from compilelint.static.definitions import FunctionRef
+from compilelint.static.definitions import ClassRef, FunctionRef
 from compilelint.static.flag import Flagger
 from compilelint.static.index import ModuleIndex
 from compilelint.static.program import Program
@@ -186,6 +186,8 @@ class Walk:
 
     def _assumed(self, root: link.Root, module: ModuleIndex) -> None:
         """Walk one public function, and let its frames be looked at if it can be part of a model."""
+        if self._says_it_builds(root.ref, module):
+            return
         receiver = self.tracer.instance_of(root.receiver) if root.receiver is not None else None
         result, way = self.tracer.assume(Function(root.ref, receiver), dict(_OPEN), root.why)
         if way is None:
@@ -198,6 +200,14 @@ class Walk:
             self.flagger.most = "certain" if drives else "likely"
             self.tracer.show(way, root.why)
         # Else it is a metric or a check: its answer is Python's, so it stands outside the model.
+
+    def _says_it_builds(self, ref: FunctionRef, module: ModuleIndex) -> bool:
+        """Whether a function is annotated to give back a module, and takes no tensor: what it does builds models."""
+        returned = None if isinstance(ref.node, ast.Lambda) else ref.node.returns
+        made = self.program.dotted(returned, module) if returned is not None else None
+        return (
+            isinstance(made, ClassRef) and self.program.is_module(made) and not takes_tensor(ref, module, self.tracer)
+        )
 
     def _compiled(self, compiled: Compiled, why: str) -> None:
         inner = compiled.inner

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from compilelint.static.work import Outcome, Task, units
+from compilelint.static.work import MOST_FILES, Outcome, Task, units
 from compilelint.static.workers import batches, can_fork, in_workers
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="children are forked on Linux only")
@@ -49,4 +49,10 @@ def test_a_new_file_moves_few_cuts() -> None:
     after = list(units([*names[:700], "pkg.mod0699b", *names[700:]]))
     assert [name for unit in after for name in unit] == [*names[:700], "pkg.mod0699b", *names[700:]]
     assert len([unit for unit in after if unit not in before]) <= 5
-    assert all(len(unit) <= 96 for unit in after)
+    assert all(len(unit) <= MOST_FILES for unit in after)
+
+
+def test_packages_share_no_unit() -> None:
+    first, second = ["a", *(f"a.m{number:03}" for number in range(100))], ["b", "b.c", "b.d"]
+    scripts = [f"s{number}" for number in range(50)]
+    assert list(units([*first, *second, *scripts])) == [*units(first), *units(second), *units(scripts)]
