@@ -28,7 +28,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.tensors import on_error_path, read_back
+from compilelint.static.tensors import data, on_error_path
 
 HAZARD = "graph-break"
 CASTS = frozenset({"builtins.int", "builtins.float", "builtins.bool", "operator.index"})
@@ -52,7 +52,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         source = node.func.value
     else:
         return
-    confidence = read_back(source, view)
+    confidence = data(view.kind(source))
     if confidence is not None and not on_error_path(node, view):
         yield Hit(
             node,

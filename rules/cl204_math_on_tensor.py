@@ -26,7 +26,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.tensors import on_error_path, read_back, tensors_within
+from compilelint.static.tensors import data, on_error_path, tensors_within
 
 HAZARD = "graph-break"
 WATCH = Watch(nodes=(ast.Call,), callees=lambda name: name.startswith("math."))
@@ -46,7 +46,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if module != "math" or name == "prod" or on_error_path(node, view):
         return
     for argument in node.args:
-        confidence = tensors_within(view.kind(argument)) if name == "fsum" else read_back(argument, view)
+        confidence = tensors_within(view.kind(argument)) if name == "fsum" else data(view.kind(argument))
         if confidence is not None:
             yield Hit(
                 node,

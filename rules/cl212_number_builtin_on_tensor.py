@@ -26,7 +26,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.tensors import on_error_path, read_back
+from compilelint.static.tensors import data, on_error_path
 
 HAZARD = "graph-break"
 INSTEAD = {
@@ -44,7 +44,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     module, _, name = view.callee(node).rpartition(".")
     if module != "builtins" or name not in WATCH.names or on_error_path(node, view):
         return
-    found = [confidence for argument in node.args if (confidence := read_back(argument, view))]
+    found = [confidence for argument in node.args if (confidence := data(view.kind(argument)))]
     if found:
         yield Hit(
             node,

@@ -33,7 +33,7 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.questions import assigned_once
-from compilelint.static.tensors import on_error_path, read_back, site_of, written_constant
+from compilelint.static.tensors import data, on_error_path, site_of, written_constant
 from compilelint.static.values import Scalar, options
 
 HAZARD = "recompile"
@@ -176,7 +176,7 @@ def _reads_back(node: ast.expr, view: View, branched_on: bool) -> bool:
         return False
     if view.callee(node) in CASTS:
         read = node.args[0] if node.args else None
-        return read is not None and read_back(read, view) is not None and not written_constant(read, view)
+        return read is not None and data(view.kind(read)) is not None and not written_constant(read, view)
     return isinstance(node.func, ast.Attribute) and node.func.attr == "item" and not written_constant(node, view)
 
 

@@ -151,12 +151,17 @@ class Denoiser:
     def __init__(self):
         self.net = torch.compile(nn.Linear(8, 4))
 
+    def predict(self, latents, mask):
+        latents = torch.cat([latents, mask], dim=-1)
+        return self.net(latents)
+
     @torch.no_grad()
     def __call__(self, latents, mask):
         for _ in range(4):
             model_input = latents * 0.5
             model_input = torch.cat([model_input, mask], dim=-1)
             latents = latents - self.net(model_input)
+            latents = latents - self.predict(latents, mask)
         return latents
 """,
         run="Denoiser(), [(torch.ones(2, 4), torch.zeros(2, 4))]",
@@ -201,9 +206,11 @@ def _grown(node: ast.AST, view: View) -> ast.expr | None:
 
 
 def _starts_anew(grown: ast.expr, node: ast.AST, view: View) -> bool:
-    """Whether the loop sets the variable to something else on each turn, so that it grows once and not on and on."""
+    """Whether the variable is set to something else on each turn, so that it grows once and not on and on."""
     loop = next((parent for parent in view.parents(node) if isinstance(parent, (ast.For, ast.While))), None)
-    return loop is not None and any(
+    if loop is None:  # the loop is in a caller, and a variable of this function ends with each call
+        return isinstance(node, ast.Assign) and isinstance(grown, ast.Name)
+    return any(
         isinstance(other, ast.Assign)
         and other is not node
         and any(same_place(target, grown) for target in other.targets)

@@ -27,19 +27,6 @@ def data(value: Value) -> Confidence | None:
     return certainty
 
 
-def read_back(node: ast.expr, view: View) -> Confidence | None:
-    """How sure it is that making a Python number of `node` reads it out of the graph.
-
-    numpy's elementwise functions of Python numbers (`np.ceil(n / 2)`) are folded and read nothing back; of a list or an
-    array they do (measured on torch 2.13).
-    """
-    if isinstance(node, ast.Call) and view.callee(node).startswith("numpy.") and node.args:
-        kinds = [option for argument in node.args for option in options(view.kind(argument))]
-        if all(isinstance(kind, (Const, Scalar)) for kind in kinds):
-            return None
-    return data(view.kind(node))
-
-
 def decided(node: ast.expr, view: View) -> Confidence | None:
     """How sure it is that Python's decision on `node`, an expression it tests, is a decision on graph data."""
     operands = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []

@@ -93,7 +93,10 @@ bool(mask.any())  # a Python bool read back from a tensor
 x.numpy()  # a numpy array of float
 x.sum().numpy()  # a numpy array
 np.asarray([1, 2])  # a numpy array
-np.sqrt(2.0)  # a numpy array or a tensor
+np.sqrt(2.0)  # a Python float
+np.floor(x.shape[0] / 2) * 2  # a Python float from a shape
+int(np.ceil(np.log2(x.shape[0])) + 1)  # a Python int from a shape
+np.maximum(x.shape[0], 2.5)  # a Python float from a shape
 np.arange(3) > 1  # a numpy array of bool
 torch.from_numpy(np.ones(3))  # a tensor
 torch.tensor(3)  # a scalar tensor of int on the CPU

@@ -297,6 +297,17 @@ def test_annotation(annotation: str, kind: str) -> None:
         ("x, given_size", "x = x * given_size\n    probe(given_size)", "unknown"),
         ("x, given", "y = x + given\n    probe(given['shape'])", "unknown"),
         ("x, given", "y = x + given\n    probe([item['flip'] for item in given])", "a list of unknown"),
+        ("x, given", "y = x * given\n    if given != 1: pass\n    probe(given)", "unknown"),
+        (
+            "x, given",
+            "y = x * given\n    if given is None: 1\n    probe(given)",
+            "a tensor (by annotation or use)",
+        ),
+        (
+            "x, given",
+            "x *= given\n    if (given > 0).all(): 1\n    probe(given)",
+            "a tensor (by annotation or use)",
+        ),
         ("x, H, W", "x = x * H * W\n    probe(W)", "unknown"),
         ("x, W", "x = x * W\n    probe(W)", "a tensor (by annotation or use)"),
         ("x, num_heads", "x = x * num_heads\n    probe(num_heads)", "unknown"),
@@ -332,6 +343,7 @@ def test_a_guess_gives_way_to_what_the_function_it_is_handed_to_does_with_it() -
     [
         ("xformers.ops.memory_efficient_attention(x, x, x)", "a tensor"),
         ("xformers.ops.fmha.BlockDiagonalMask.from_seqlens([1, 2])", "unknown"),
+        ("torch.nn.functional._Reduction.get_enum('mean')", "unknown"),
         ("torchvision.ops.MultiScaleRoIAlign(['0'], 7, 2)", "a `torchvision.ops.MultiScaleRoIAlign`"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from models import kinds_of, rows_of
+from projects import probe
 
 OBJECTS = r"""
 class Layer(nn.Module):
@@ -416,3 +417,18 @@ probe(nn.ModuleDict({"only": Block()})["only"])  # a `Block` (model:28) or unkno
 @pytest.mark.parametrize(("row", "kind"), rows_of(OBJECTS))
 def test_object(row: str, kind: str) -> None:
     assert kinds_of(row) == kind
+
+
+def test_a_number_read_back_while_an_object_is_built_is_a_plain_one() -> None:
+    seen = probe("""
+        import torch
+        from torch import nn
+        class Sized(nn.Module):
+            def __init__(self, shape):
+                super().__init__()
+                self.size = int(torch.ones(shape).sum())
+            def forward(self, x):
+                probe(self.size)
+                return x.view(-1, self.size)
+        """)
+    assert seen.kinds() == {"a Python int"}

@@ -286,13 +286,22 @@ def _other_uses(scope: Scope, table: Table) -> Iterator[str]:
             if any(isinstance(target, (ast.Tuple, ast.List)) for target in node.targets):
                 yield node.value.id
         elif isinstance(node, (ast.If, ast.While, ast.IfExp)):
-            yield from (part.id for part in _tested_parts(node.test) if isinstance(part, ast.Name))
+            for part in _tested_parts(node.test):
+                yield from (side.id for side in _told_as_number(part) if isinstance(side, ast.Name))
         elif isinstance(node, ast.Compare):
             sides = (node.left, *node.comparators)
             if any(isinstance(side, ast.Constant) and isinstance(side.value, (str, bool)) for side in sides):
                 yield from (side.id for side in sides if isinstance(side, ast.Name))
             if any(map(_is_size, sides)):
                 yield from (name for side in sides for name in _summands(side))
+
+
+def _told_as_number(part: ast.expr) -> list[ast.expr]:
+    """What a test takes for a flag or a number: `x` of `if x:` and of `if x != 1:`."""
+    other = part.comparators[0] if isinstance(part, ast.Compare) else None
+    if isinstance(part, ast.Compare) and isinstance(other, ast.Constant) and isinstance(other.value, (int, float)):
+        return [part.left]
+    return [part]
 
 
 def _is_size(node: ast.expr) -> bool:

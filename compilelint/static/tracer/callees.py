@@ -33,15 +33,16 @@ _HOST_CALLS = frozenset(
         "builtins.open", "builtins.input", "torch.save", "torch.load", "torch.autograd.backward",
         "torch.Tensor.backward", "torch.onnx.export", "torch.export.export", "torch.jit.trace", "torch.jit.save",
         "torch.jit.load", "numpy.save", "numpy.savez", "numpy.load", "json.load", "json.dump", "PIL.Image.open",
-        "torchaudio.load", "torchaudio.save", "torchaudio.info",
+        "torchaudio.load", "torchaudio.save", "torchaudio.info", "os.makedirs", "os.mkdir", "os.walk", "os.listdir",
+        "os.remove",
     }
 )  # fmt: skip
 _HOST_PACKAGES = (
     "torch.utils.data.", "torch.optim.", "torch.hub.", "torch.multiprocessing.", "torch.fx.", "subprocess.",
     "argparse.", "threading.", "multiprocessing.", "concurrent.futures.", "socket.", "urllib.", "requests.",
     "shutil.", "tempfile.", "matplotlib.", "onnx.", "onnxruntime.", "tensorrt.", "huggingface_hub.", "datasets.",
-    "soundfile.", "wandb.", "pickle.", "importlib.", "glob.", "torch.cuda.CUDAGraph", "torch.cuda.Event",
-    "torch.cuda.synchronize", "torch.cuda.graph",
+    "soundfile.", "wandb.", "cv2.", "PIL.", "pickle.", "importlib.", "glob.", "torch.cuda.CUDAGraph",
+    "torch.cuda.Event", "torch.cuda.synchronize", "torch.cuda.graph",
 )  # fmt: skip
 _HOST_METHODS = frozenset({"from_pretrained", "save_pretrained", "load_state_dict", "zero_grad"})
 _LAYER = re.compile(

@@ -22,9 +22,11 @@ from compilelint.static.values import (
     UNKNOWN,
     Function,
     Instance,
+    Scalar,
     Value,
     join,
     join_all,
+    options,
 )
 
 if TYPE_CHECKING:
@@ -90,10 +92,22 @@ class Constructions:
             mode: Mode = "compiled" if caller.mode == "compiled" else "construct"
             if caller.depth < 24:
                 tracer.run(Function(member, instance), args, keywords, mode, node, caller)
+            if mode == "construct":
+                instance.attributes.update({name: _as_kept(value) for name, value in instance.attributes.items()})
             return
         for position, (name, value) in enumerate(_fields(instance.ref, tracer)):
             given = args[position] if position < len(args) else keywords.get(name)
             instance.attributes[name] = value if given is None else given
+
+
+def _as_kept(value: Value) -> Value:
+    """What an object keeps of a number that was read back while it was built: a plain number, read once and for all."""
+    if not any(isinstance(option, Scalar) and option.origin == "tensor" for option in options(value)):
+        return value
+    return join_all(
+        Scalar(option.type) if isinstance(option, Scalar) and option.origin == "tensor" else option
+        for option in options(value)
+    )
 
 
 def _fields(ref: ClassRef, tracer: Tracer) -> list[tuple[str, Value]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import sys
 
-from compilelint.static.tracer import higher_order
+from compilelint.static.tracer import higher_order, numpy_numbers
 from compilelint.static.tracer.callees import call_back
 from compilelint.static.tracer.forms import form_of_result
 from compilelint.static.tracer.frame import Frame
@@ -97,6 +97,8 @@ _RECURRENT = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
 def call(name: str, args: tuple[Value, ...], keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
     """What `name(*args)` returns for a function outside the project."""
     special = higher_order.call(name, args, keywords, node, frame)
+    if special is None:
+        special = numpy_numbers.call(name, args)
     if special is not None:
         return special
     tail = name.rpartition(".")[2]
@@ -130,7 +132,7 @@ def call(name: str, args: tuple[Value, ...], keywords: Keywords, node: ast.AST |
 
 def _by_name(name: str) -> Value:
     """The result of a function the table does not list, or says nothing about."""
-    if name.startswith(_TENSOR_PREFIXES) and not any(part[0].isupper() for part in name.split(".")):
+    if name.startswith(_TENSOR_PREFIXES) and not any(part.lstrip("_")[:1].isupper() for part in name.split(".")):
         return Tensor()
     if name.rpartition(".")[2] in ("getLogger", "get_logger"):
         return ExternalInstance("logging.Logger")
