@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from compilelint.model import CONFIDENCES, Confidence
+from compilelint.model import CONFIDENCES, ENGINES, Confidence, Engine
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -60,9 +60,9 @@ class Settings:
 
     `root` is the folder of the configuration file, or the working directory where there is none; the patterns of
     `exclude`, `extend_exclude` and `per_file_ignores` are relative to it. `select` and `ignore` hold code prefixes or
-    `ALL`. `target_torch` is the torch version findings speak about (None: the one that is installed). `timeout` is in
-    seconds, for each target. `targets` are (name, `pkg.mod:factory`) pairs. `cache_dir` is where outcomes are kept if
-    `cache` is true (None: in `root`).
+    `ALL`. `target_torch` is the torch version findings speak about (None: the one that is installed), `engine` what
+    runs the compiled code. `timeout` is in seconds, for each target. `targets` are (name, `pkg.mod:factory`) pairs.
+    `cache_dir` is where outcomes are kept if `cache` is true (None: in `root`).
     """
 
     root: Path
@@ -79,6 +79,7 @@ class Settings:
     fail_on: FailOn = "any"
     entry_points: tuple[str, ...] = ()
     target_torch: str | None = None
+    engine: Engine = "torch"
     device: Device = "auto"
     timeout: float = 300.0
     targets: tuple[tuple[str, str], ...] = ()
@@ -267,6 +268,7 @@ _KEYS: dict[str, Callable[[object], object]] = {
     "fail-on": _one_of(FAIL_ON),
     "entry-points": _texts,
     "target-torch": _version,
+    "engine": _one_of(ENGINES),
     "device": _one_of(DEVICES),
     "timeout": _seconds,
     "targets": _targets,

@@ -23,6 +23,9 @@ Leaf = tuple[str, tuple[float, ...]]
 """A value that a call returned: what it is, and numbers to compare it by; see `compilelint.runtime.results`."""
 TargetStatus = Literal["ok", "failed", "crashed", "timeout", "missing"]
 
+Engine = Literal["torch", "vllm"]
+"""What runs the compiled code: `vllm` compiles a model once and drops the guards, so nothing compiles again."""
+ENGINES: tuple[Engine, ...] = get_args(Engine)
 HAZARDS: tuple[Hazard, ...] = get_args(Hazard)
 CONFIDENCES: tuple[Confidence, ...] = get_args(Confidence)
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)

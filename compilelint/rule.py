@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from compilelint.model import Confidence, Hazard, Rewrite, RuleCard, Span
+from compilelint.model import Confidence, Engine, Hazard, Rewrite, RuleCard, Span
 from compilelint.static.values import Value
 
 RegionKind = Literal["compiled", "decode-loop", "host"]
@@ -42,7 +42,8 @@ class Example:
     than one compilation of a frame, no break), `stale` (output differs from eager), `clean`; for `fullgraph`, `break`
     means that it raises.
     `unmeasured` is for what a CPU cannot show (syncs, CUDA graphs, placement); the linter's half is still tested.
-    `inside` marks code that calls torch.compile itself, so that `run`'s callable is not compiled again.
+    `inside` marks code that calls torch.compile itself, so that `run`'s callable is not compiled again. `engine` is the
+    setting with which the example is linted.
     """
 
     code: str
@@ -50,6 +51,7 @@ class Example:
     default: Outcome = "unmeasured"
     fullgraph: Outcome = "unmeasured"
     inside: bool = False
+    engine: Engine = "torch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,29 @@ class Hit:
     confidence: Confidence = "certain"
     hazard: Hazard | None = None
     rewrite: Rewrite | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of code, 1-based, in a file of the project."""
+
+    path: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Passing:
+    """What one stretch of driving code passes for a parameter in its calls of a compiled function, in turn.
+
+    `values` has one entry per call; a call in a loop counts as two. `lasting`: it is the same object each time.
+    `varies`: it is a loop's variable. `of_model`: it runs through the parameters of a model or an optimizer.
+    """
+
+    values: tuple[Value, ...]
+    lasting: bool
+    varies: bool
+    of_model: bool
+    place: Place
 
 
 class View(Protocol):
@@ -131,6 +156,10 @@ class View(Protocol):
         """The constant keywords of the `torch.compile` that makes this region: `{"mode": "reduce-overhead"}`."""
 
     @property
+    def engine(self) -> Engine:
+        """What runs the compiled code, as the settings say."""
+
+    @property
     def torch(self) -> tuple[int, int]:
         """The minor version of torch that findings speak about, `(2, 13)`: for what a later one does differently."""
 
@@ -144,6 +173,24 @@ class View(Protocol):
         `list.append`, `dict.get`, `torch.nn.LSTM.__call__`, `project.module.Class.method`. `?.item` when the receiver
         of a method is unknown, `?` when the callee is.
         """
+
+    def changed(self, node: ast.Attribute) -> Place | None:
+        """Where driving code gives an attribute another value between two calls of what is compiled; None if nowhere.
+
+        Driving code is what calls the result of torch.compile, in the file that compiles it.
+        """
+
+    def singly(self) -> Place | None:
+        """Where a loop compiles the module that this code belongs to as one of several; None if none does."""
+
+    def where(self, place: Place) -> str:
+        """A place in words: `line 12` in this file, `pkg/engine.py:12` in another."""
+
+    def passed(self, name: str) -> tuple[Passing, ...]:
+        """What driving code passes for a parameter of the region's outermost function; empty for any other function."""
+
+    def lasting(self, name: str) -> bool:
+        """Whether driving code passes the same object at each call for this parameter, here or in the callers."""
 
     def reached(self, node: ast.expr) -> bool:
         """False for code on a path that cannot run here (`if not is_compiling()`, `x is None` with x given)."""

@@ -1,7 +1,8 @@
 """Turning a tensor into text splits the graph.
 
 ## What it does
-Reports `str(t)`, `repr(t)`, `ascii(t)` and `"..." % t` for tensors.
+Reports `str(t)`, `repr(t)`, `ascii(t)` and `"..." % t` for tensors, and what is done with an f-string or `str.format`
+of one: `len(text)`, `text + "…"`, `text == "…"`, `text.upper()`.
 
 ## Why it costs
 The text needs every value: Dynamo does not trace `str` (GB0059) or `repr` (GB0569) of a tensor, and for the `%`
@@ -14,9 +15,9 @@ Drop the text from the compiled part, or guard what is for debugging only:
         log.debug("mean %s", x.mean())
 
 ## Limits
-An f-string or `str.format` of a tensor compiles as long as nobody uses the text inside the region; what prints or
-logs it is reported for that. Text of shapes, dtypes and Python values compiles. Text made on the way to a `raise` is
-not reported. Measured on torch 2.13.
+An f-string or `str.format` of a tensor compiles as long as nobody uses the text inside the region: it may be returned
+or kept. What prints or logs it is reported for that. Text of shapes, dtypes and Python values compiles. Text
+made on the way to a `raise` is not reported. Measured on torch 2.13.
 
 ## References
 torch/_dynamo/graph_break_registry.json: GB0059, GB0088, GB0208, GB0569.
@@ -27,23 +28,33 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.questions import assigned_once
+from compilelint.static.state import own_nodes
 from compilelint.static.tensors import data, on_error_path
 from compilelint.static.values import Const, Scalar, options
 
 HAZARD = "graph-break"
 TEXTS = frozenset({"builtins.str", "builtins.repr", "builtins.ascii"})
 WATCH = Watch(
-    nodes=(ast.Call, ast.BinOp),
+    nodes=(ast.Call, ast.BinOp, ast.JoinedStr),
     callees=TEXTS.__contains__,
-    syntax=lambda node, module: isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod),
+    syntax=lambda node, module: (
+        isinstance(node, ast.JoinedStr)
+        or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod))
+        or (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format")
+    ),
 )
 INSTEAD = "drop the text from the compiled part, or guard it with `if not torch.compiler.is_compiling():`"
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per conversion."""
-    if isinstance(node, ast.Call):
+    formatted = _formatted(node, view)
+    if formatted is not None:
+        yield from _use_of_text(node, formatted, view)
+    elif isinstance(node, ast.Call):
         if view.callee(node) not in TEXTS or not node.args:
             return
         confidence = data(view.kind(node.args[0]))
@@ -56,6 +67,38 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         if found and not on_error_path(node, view):
             message = f"`{view.text(node)}` formats a tensor with `%`: the whole function runs uncompiled"
             yield Hit(node, message, INSTEAD, found[0], "frame-skip")
+
+
+def _formatted(node: ast.AST, view: View) -> Confidence | None:
+    """How sure it is that an f-string or `"…".format(…)` has a tensor in it; None for anything else."""
+    parts: list[ast.expr] = []
+    if isinstance(node, ast.JoinedStr):
+        parts = [part.value for part in node.values if isinstance(part, ast.FormattedValue)]
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+        parts = list(node.args) if isinstance(node.func.value, ast.Constant) else []
+    return next((sure for part in parts if (sure := data(view.kind(part))) is not None), None)
+
+
+def _use_of_text(text: ast.AST, confidence: Confidence, view: View) -> Iterator[Hit]:
+    """The first thing that is done with a text of a tensor, where it stands or through one variable."""
+    parents = list(view.parents(text))
+    uses: list[tuple[ast.AST, ast.AST]] = [(parents[0], text)] if parents else []
+    target = parents[0].targets[0] if parents and isinstance(parents[0], ast.Assign) else None
+    if isinstance(target, ast.Name) and assigned_once(view.function, target.id) is text:
+        names = [node for node in own_nodes(view.function) if isinstance(node, ast.Name) and node.id == target.id]
+        uses = [(next(iter(view.parents(name))), name) for name in names if isinstance(name.ctx, ast.Load)]
+    for use, operand in uses:
+        skips = isinstance(use, ast.BinOp) or (
+            isinstance(use, ast.Call) and operand in use.args and view.callee(use) == "builtins.len"
+        )
+        compared = isinstance(use, ast.Compare) and view.torch > (2, 11)
+        if not (skips or compared or isinstance(use, ast.Attribute)) or on_error_path(use, view):
+            continue
+        assert isinstance(use, ast.expr)
+        what = "the whole function runs uncompiled" if skips else "Dynamo splits the graph here"
+        message = f"`{view.text(use)}` asks about a text that needs the values of a tensor: {what}"
+        yield Hit(use, message, INSTEAD, confidence, "frame-skip" if skips else None)
+        return
 
 
 def is_text(node: ast.expr, view: View) -> bool:
@@ -95,6 +138,32 @@ def describe(x: torch.Tensor):
 """,
         run="(describe, [(torch.ones(2, 4),)])",
         default="skip",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import torch
+
+
+def describe(x: torch.Tensor):
+    text = f"mean {x.mean()}"
+    return x + len(text)  # ~
+""",
+        run="(describe, [(torch.ones(2, 4),)])",
+        default="skip",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import torch
+
+
+def marked(x: torch.Tensor):
+    y = x * 2
+    return y + 1 if "{}".format(x.sum()) == "3" else y  # ~
+""",
+        run="(marked, [(torch.ones(2, 4),)])",
+        default="break",
         fullgraph="break",
     ),
 )

@@ -2,7 +2,7 @@
 
 ## What it does
 Reports `t.data_ptr()` in a comparison or in arithmetic: alignment checks (`t.data_ptr() % 16`), tests for shared
-memory (`a.data_ptr() == b.data_ptr()`).
+memory (`a.data_ptr() == b.data_ptr()`), also through one variable.
 
 ## Why it costs
 While tracing there is no memory and no address. Dynamo carries the call along, but any operation on the result fails
@@ -26,6 +26,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.questions import assigned_once
+from compilelint.static.state import own_nodes
 
 HAZARD = "frame-skip"
 WATCH = Watch(nodes=(ast.Call,), names=frozenset({"data_ptr"}))
@@ -36,6 +38,9 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not isinstance(node, ast.Call) or view.callee(node) != "torch.Tensor.data_ptr":
         return
     parent = next(iter(view.parents(node)), None)
+    if isinstance(parent, ast.Assign):
+        yield from _used_later(parent, view)
+        return
     if not isinstance(parent, (ast.BinOp, ast.Compare)):
         return
     plain = isinstance(parent, ast.Compare) and all(isinstance(op, (ast.Eq, ast.NotEq)) for op in parent.ops)
@@ -47,11 +52,34 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     )
 
 
+def _used_later(assigned: ast.Assign, view: View) -> Iterator[Hit]:
+    """The first operation on a variable that holds an address and nothing else."""
+    target = assigned.targets[0]
+    if not isinstance(target, ast.Name) or assigned_once(view.function, target.id) is not assigned.value:
+        return
+    for node in own_nodes(view.function):
+        sides = [node.left, node.right] if isinstance(node, ast.BinOp) else []
+        sides += [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+        if isinstance(node, ast.expr) and any(isinstance(s, ast.Name) and s.id == target.id for s in sides):
+            yield Hit(
+                node,
+                f"`{view.text(node)}` computes with an address (line {assigned.lineno}), and there is none while"
+                " tracing",
+                "check in a custom operator (`torch.library.custom_op`) or before the region; for identity use `is`",
+            )
+            return
+
+
 BAD = (
     Example(
         code="""\
 import torch
 from torch import nn
+
+
+def aligned(x: torch.Tensor):
+    address = x.data_ptr()
+    return x if address % 16 == 0 else x.clone()  # ~
 
 
 class Aligned(nn.Module):
@@ -62,7 +90,7 @@ class Aligned(nn.Module):
     def forward(self, x: torch.Tensor):
         if x.data_ptr() % 16 != 0:  # ~
             x = x.clone()
-        return self.proj(x)
+        return self.proj(aligned(x))
 """,
         run="(Aligned(), [(torch.ones(2, 4),)])",
         default="skip",
@@ -97,7 +125,8 @@ def launch(address):
 
 def merge(a: torch.Tensor, b: torch.Tensor):
     y = a + b
-    launch(y.data_ptr())
+    address = y.data_ptr()
+    launch(address)
     if a is b:
         return y
     return y * 2

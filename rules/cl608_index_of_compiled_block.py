@@ -3,8 +3,9 @@
 ## What it does
 
 Finds the first read of an index attribute (`self.layer_idx`, `self.block_id`) in compiled code of a module, when the
-file compiles modules in a loop: `for block in blocks: block.compile()`, or `[torch.compile(block) for block in
-blocks]`.
+file compiles modules in a loop: `for block in blocks: block.compile()`, or `[torch.compile(Block(i)) for i in
+range(depth)]`. In the blocks that the loop compiles, also any other int or text that their constructor makes of an
+argument which differs from block to block.
 
 ## Why it costs
 
@@ -33,11 +34,23 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import class_node, first_read, functions_in, is_module, own_nodes, parameters
+from compilelint.static.differing import differing_attributes, differs
+from compilelint.static.state import (
+    class_node,
+    first_read,
+    functions_in,
+    held,
+    is_integer,
+    is_module,
+    is_text,
+    own_nodes,
+    parameters,
+)
 from compilelint.static.syntax import nodes_in
+from compilelint.static.values import NONE, Const, Scalar, Value, options
 
 HAZARD = "recompile"
-WATCH = Watch(nodes=(ast.Attribute,), syntax=lambda node, module: _is_index(node, module))
+WATCH = Watch(nodes=(ast.Attribute,), syntax=lambda node, module: _may_differ(node, module))
 INDEX = re.compile(r"(?:^|_)(?:idx|index|layer_?id|block_?id|layer_?num(?:ber)?|layer_?no)$")
 
 BAD = (
@@ -78,6 +91,50 @@ def make():
     return run
 """,
         run="make(), [(torch.ones(2, 4),) for _ in range(2)]",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Gate(nn.Module):
+    def __init__(self, window):
+        super().__init__()
+        self.window = window
+
+    def forward(self, x):
+        return x.narrow(-1, 0, self.window)  # ~
+
+
+class Block(nn.Module):
+    def __init__(self, level, dim=8):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+        self.gate = Gate(2 + level)
+        self.rate = 0.1 * level
+
+    def forward(self, x):
+        h = self.gate(self.proj(x))
+        return x + self.rate * h.sum()
+
+
+class Model(nn.Module):
+    def __init__(self, depth=4):
+        super().__init__()
+        self.blocks = nn.ModuleList()
+        for i in range(depth):
+            self.blocks.append(torch.compile(Block(i).requires_grad_(False)))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+""",
+        run="Model(), [(torch.ones(2, 8),) for _ in range(2)]",
         default="recompile",
         fullgraph="recompile",
         inside=True,
@@ -125,23 +182,47 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the first read of an index attribute in a module of which the file compiles several."""
     if not isinstance(node, ast.Attribute):
         return
-    line = _compiled_in_loop(view.module)
-    owner = class_node(view.kind(node.value)) if is_module(view.kind(node.value)) else None
-    if line is None or owner is None or not _is_given(node.attr, owner) or first_read(node, view) is not node:
+    singly = view.singly()
+    if singly is None and not INDEX.search(node.attr):
         return
+    owner = class_node(view.kind(node.value)) if is_module(view.kind(node.value)) else None
+    place = _compiled_singly(node, view)
+    if owner is None or place is None or first_read(node, view) is not node:
+        return
+    is_index = INDEX.search(node.attr) and _is_given(node.attr, owner)
+    if not is_index and not (singly and differs(node.attr, owner, view.module)):
+        return
+    value = held(node, view)
+    few = not is_index and not (is_integer(value) or is_text(value))
+    if few and not all(option == NONE or _takes_two(option) for option in options(value)):
+        return  # a float becomes an input, a submodule is another object of the same shape
     yield Hit(
         node,
-        f"`{view.text(node)}` differs from block to block, and line {line} compiles them one by one: Dynamo guards on"
-        " its value, so every block compiles again instead of sharing the graph",
-        "use the index outside of the block (`block(x, cache[i])`), or set"
-        " `torch._dynamo.config.allow_unspec_int_on_nn_module = True`",
-        confidence="likely",
+        f"`{view.text(node)}` differs from block to block, and {place} compiles them one by one: Dynamo guards on"
+        f" {'which of two it is' if few else 'its value'}, so every block with another one compiles again instead of"
+        " sharing the graph",
+        "use it outside of the block (`block(x, cache[i])`), or set"
+        " `torch._dynamo.config.allow_unspec_int_on_nn_module = True` for an int",
+        confidence="possible" if few else "likely",
     )
 
 
-def _is_index(node: ast.AST, module: ast.Module) -> bool:
-    read = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and INDEX.search(node.attr)
-    return bool(read) and _compiled_in_loop(module) is not None
+def _may_differ(node: ast.AST, module: ast.Module) -> bool:
+    if not (isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)):
+        return False
+    return bool(INDEX.search(node.attr)) or node.attr in differing_attributes(module)
+
+
+def _compiled_singly(node: ast.Attribute, view: View) -> str | None:
+    """Where blocks are compiled one by one, in words: this one, or any in the file if the attribute is an index."""
+    place = view.singly()
+    line = _compiled_in_loop(view.module) if place is None and INDEX.search(node.attr) else None
+    return view.where(place) if place is not None else f"line {line}" if line is not None else None
+
+
+def _takes_two(value: Value) -> bool:
+    """A flag, or an object that stands against None."""
+    return not isinstance(value, (Const, Scalar)) or value.type == "bool"
 
 
 def _is_given(attribute: str, owner: ast.ClassDef) -> bool:

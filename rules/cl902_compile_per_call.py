@@ -4,7 +4,7 @@
 
 Finds `torch.compile(...)` inside a loop whose turns don't change what is compiled, and in a function that compiles
 something long-lived (an attribute, a global, a function defined on the spot), calls the result on its own arguments,
-and drops it.
+and drops it; also in a method that another one calls each time before it calls the result.
 
 ## Why it costs
 
@@ -29,7 +29,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import own_names, own_nodes, parameters, root_of
+from compilelint.static.state import functions_in, own_names, own_nodes, parameters, root_of
 from compilelint.static.syntax import nodes_in
 
 HAZARD = "placement"
@@ -63,6 +63,23 @@ def score(service: Service, batches):
     return total
 
 
+class Learner:
+    def __init__(self, net):
+        self.net = net
+        self.step = None
+
+    def loss(self, x):
+        return self.net(x).sum()
+
+    def prepare(self):
+        torch.compiler.reset()
+        self.step = torch.compile(self.loss)  # ~
+
+    def update(self, x):
+        self.prepare()
+        return self.step(x)
+
+
 model = nn.Linear(4, 4)
 for batch in torch.ones(3, 2, 4):
     step = torch.compile(model)  # ~
@@ -85,6 +102,14 @@ class Service:
     def predict(self, x):
         if self.net is None:
             self.net = torch.compile(self.raw)
+        return self.net(x)
+
+    def prepare(self):
+        if self.net is None:
+            self.net = torch.compile(self.raw)
+
+    def update(self, x):
+        self.prepare()
         return self.net(x)
 
     def build(self, dynamic):
@@ -124,10 +149,21 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not isinstance(node, ast.Call) or view.callee(node) != "torch.compile" or not node.args:
         return
     function = view.function
-    if isinstance(function, ast.Lambda) or not _is_dropped(node, view):
+    if isinstance(function, ast.Lambda):
         return
     name = "" if isinstance(function, ast.Module) else function.name
     if name == "__init__" or name.lower().strip("_").startswith(ONCE):
+        return
+    if not _is_dropped(node, view):
+        caller = _made_anew_by(node, view)
+        if caller is not None:
+            yield Hit(
+                node,
+                f"`{view.text(node)}` runs again on every call of `{caller.name}`, which then calls the result: it is"
+                " wrapped and guarded anew each time, and compiled anew where `reset` drops the graphs",
+                "compile once in `__init__`, or keep the first result (`if self.… is None:`)",
+                confidence="likely",
+            )
         return
     loop = next((parent for parent in view.parents(node) if isinstance(parent, (ast.For, ast.While))), None)
     if loop is not None:
@@ -144,6 +180,55 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             "compile once, where the model is built, and keep the result; pass what varies as an argument",
             confidence="likely",
         )
+
+
+def _made_anew_by(call: ast.Call, view: View) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """The method that has this one compile anew, at each of its own calls, and then calls the result.
+
+    The result is an attribute of `self` that nothing here asks about first.
+    """
+    parents = list(view.parents(call))
+    assigned = next((parent for parent in parents if isinstance(parent, ast.Assign)), None)
+    target = assigned.targets[0] if assigned is not None and assigned.value is call else None
+    if not isinstance(target, ast.Attribute) or not isinstance(target.value, ast.Name) or target.value.id != "self":
+        return None
+    tests = [parent.test for parent in parents if isinstance(parent, ast.If)]
+    if any(_asks(test, target.attr) for test in tests) or isinstance(view.function, (ast.Module, ast.Lambda)):
+        return None
+    for cls in (node for node in nodes_in(view.module) if isinstance(node, ast.ClassDef)):
+        if view.function not in cls.body:
+            continue
+        for method in functions_in(cls):
+            once = method.name == "__init__" or method.name.lower().strip("_").startswith(ONCE)
+            if not once and _always_calls(method, view.function.name) and _uses(method, target.attr):
+                return method
+    return None
+
+
+def _asks(test: ast.expr, attribute: str) -> bool:
+    """Whether a test may ask for what has been compiled already."""
+    return any(
+        (isinstance(part, ast.Attribute) and part.attr == attribute)
+        or isinstance(part, (ast.Not, ast.Is, ast.NotIn))
+        or (isinstance(part, ast.Call) and ast.unparse(part.func) == "hasattr")
+        for part in ast.walk(test)
+    )
+
+
+def _always_calls(method: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> bool:
+    """Whether a statement of the method's own block is `self.name(…)`."""
+    return any(
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Call)
+        and ast.unparse(statement.value.func) == f"self.{name}"
+        for statement in method.body
+    )
+
+
+def _uses(method: ast.FunctionDef | ast.AsyncFunctionDef, attribute: str) -> bool:
+    return any(
+        isinstance(node, ast.Call) and ast.unparse(node.func) == f"self.{attribute}" for node in own_nodes(method)
+    )
 
 
 def _result_name(call: ast.Call, view: View) -> str | None:

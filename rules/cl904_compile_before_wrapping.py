@@ -26,7 +26,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import own_nodes, same_place
+from compilelint.static.state import own_nodes, same_place, written
 from compilelint.static.values import Compiled, options
 
 HAZARD = "placement"
@@ -76,7 +76,13 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not isinstance(node, ast.Call) or not view.callee(node).startswith(WRAPPERS):
         return
     model = view.argument(node, 0, "module")
-    if model is None or not any(isinstance(option, Compiled) for option in options(view.kind(model))):
+    kinds = options(view.kind(model)) if model is not None else ()
+    if model is None or not any(isinstance(option, Compiled) for option in kinds):
+        return
+    # Of an attribute that another method compiles it is not known which of the two runs first.
+    here = any(statement.lineno < node.lineno for statement, _ in written(model, view.function))
+    elsewhere = isinstance(model, ast.Attribute) and not here
+    if elsewhere and not all(isinstance(option, Compiled) for option in kinds):
         return
     wrapper = view.text(node.func)
     yield Hit(
@@ -84,6 +90,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         f"`{view.text(model)}` is compiled before `{wrapper}` wraps it: all gradients arrive after one backward graph,"
         " so their reduction overlaps with nothing",
         f"wrap first, then compile the wrapper: `torch.compile({wrapper}(…))`",
+        "likely" if elsewhere else "certain",
     )
     for compiling in _compilations(model, node, view):
         yield Hit(

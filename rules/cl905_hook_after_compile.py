@@ -28,8 +28,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import own_nodes
-from compilelint.static.syntax import nodes_in
+from compilelint.static.state import functions_in, own_nodes
 
 HAZARD = "stale-result"
 REGISTERING = frozenset(
@@ -61,6 +60,31 @@ def serve(x):
     return first, compiled(x)
 """,
         run="serve, [(torch.ones(2, 4),)]",
+        default="stale",
+        fullgraph="stale",
+        inside=True,
+    ),
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+def double(module, inputs, output):
+    return output * 2
+
+
+class Runner:
+    def __init__(self, net):
+        self.net = net
+        self.fast = torch.compile(net)
+
+    def __call__(self, x):
+        first = self.fast(x)
+        self.net.register_forward_hook(double)  # ~
+        return first, self.fast(x)
+""",
+        run="Runner(nn.Linear(4, 4)), [(torch.ones(2, 4),)]",
         default="stale",
         fullgraph="stale",
         inside=True,
@@ -115,14 +139,27 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 @lru_cache(maxsize=256)
 def _compiled(module: ast.Module) -> tuple[tuple[str, str], ...]:
-    """Each `a = torch.compile(b)` of the file, as it is spelled: (a, b)."""
+    """Each `a = torch.compile(b)` of the file, as it is spelled: (a, b); also (a, c) where `c = b` stands beside it."""
     found = []
-    for node in nodes_in(module):
-        if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and node.value.args):
-            continue
-        if ast.unparse(node.value.func) == "torch.compile":
-            found += [(ast.unparse(target), ast.unparse(node.value.args[0])) for target in node.targets]
+    for function in (module, *functions_in(module)):
+        assigned = [node for node in own_nodes(function) if isinstance(node, ast.Assign)]
+        for node in assigned:
+            if not (isinstance(node.value, ast.Call) and node.value.args):
+                continue
+            if ast.unparse(node.value.func) == "torch.compile":
+                compiled = ast.unparse(node.value.args[0])
+                names = [ast.unparse(target) for other in assigned for target in other.targets if _is(other, compiled)]
+                found += [(ast.unparse(target), name) for target in node.targets for name in (compiled, *names)]
     return tuple(found)
+
+
+def _is(assigned: ast.Assign, name: str) -> bool:
+    """Whether an assignment gives another name, an attribute of `self`, to what `name` is: `self.net = net`."""
+    return (
+        isinstance(assigned.value, ast.Name)
+        and assigned.value.id == name
+        and isinstance(assigned.targets[0], ast.Attribute)
+    )
 
 
 def _calls(name: str, view: View) -> list[int]:

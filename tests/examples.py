@@ -21,7 +21,8 @@ def findings_in(example: Example, folder: Path, torch: str = REFERENCE) -> list[
     """What every rule says about the example's code under a version of torch, guesses left out."""
     file = folder / "example.py"
     file.write_text(example.code, encoding="utf-8")
-    result = lint([file], Settings(root=folder, entry_points=entry_points(example), target_torch=torch))
+    settings = Settings(root=folder, entry_points=entry_points(example), target_torch=torch, engine=example.engine)
+    result = lint([file], settings)
     assert not result.failures
     return [finding for finding in result.findings if finding.confidence != "possible"]
 

@@ -20,6 +20,7 @@ min-confidence = "possible"
 fail-on = "confirmed"
 entry-points = ["pkg.mod:Model.step"]
 target-torch = "2.11"
+engine = "vllm"
 device = "cpu"
 timeout = 20
 baseline = "known.json"
@@ -55,6 +56,7 @@ def test_every_key(tmp_path: Path) -> None:
         fail_on="confirmed",
         entry_points=("pkg.mod:Model.step",),
         target_torch="2.11",
+        engine="vllm",
         device="cpu",
         timeout=20.0,
         targets=(("decoder", "fixtures.decoder:target"),),
@@ -74,6 +76,7 @@ def test_every_key(tmp_path: Path) -> None:
         ("timeout = true", "timeout: expected a number of seconds above 0"),
         ("force-exclude = 1", "force-exclude: expected true or false, found an integer"),
         ("min-confidence = 'likley'", "found 'likley'; did you mean 'likely'?"),
+        ("engine = 'vlm'", "expected one of torch, vllm, found 'vlm'; did you mean 'vllm'?"),
         ("target-torch = 'new'", "expected a torch version such as '2.13', found 'new'"),
         ("per-file-ignores = []", "per-file-ignores: expected a table, found a list"),
         ("targets.a = 'm:f'", "targets: expected a table, found text"),

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.fingerprint import fingerprint
-from compilelint.model import CONFIDENCES, Confidence, Finding, Hazard, Span
+from compilelint.model import CONFIDENCES, Confidence, Engine, Finding, Hazard, Span
 from compilelint.rule import Hit, RegionKind, Rule
 from compilelint.static.combine import Key
 from compilelint.static.dispatch import Dispatch
@@ -32,11 +32,13 @@ _RESUMABLE_CONTEXTS = frozenset(
 
 
 class Flagger:
-    """Collects the findings of all frames. `loops` tells which loops of a function are decode loops."""
+    """Collects the findings of all frames. `loops` tells which loops of a function are decode loops, `engine` what runs
+    the compiled code."""
 
-    def __init__(self, dispatch: Dispatch, linted: frozenset[str]) -> None:
+    def __init__(self, dispatch: Dispatch, linted: frozenset[str], engine: Engine) -> None:
         self._dispatch = dispatch
         self._linted = linted
+        self._engine = engine
         self._found: dict[Key, Finding] = {}
         self.loops: dict[ast.AST, list[ast.For | ast.While]] = {}
         # Most ways of calling a function differ in nothing a rule can see; each distinct one is looked at once.
@@ -51,14 +53,14 @@ class Flagger:
 
     def look(self, frame: Frame) -> None:
         """Ask the rules about one finished frame."""
-        if frame.mode == "construct" or frame.module.name not in self._linted:
+        if frame.mode == "construct" or frame.mode == "driving" or frame.module.name not in self._linted:
             return
         scope: Scope = frame.module.tree if frame.is_module_level else frame.ref.node
         regions: list[RegionKind] = [frame.mode]
         if frame.mode == "host" and self._called_each_turn(frame):
             regions.append("decode-loop")
         for region in regions:
-            view = FrameView(frame, region, scope, self._dispatch.nodes_of(scope))
+            view = FrameView(frame, region, scope, self._dispatch.nodes_of(scope), self._engine)
             signature = (self.most, view.signature())
             if signature in self._seen.setdefault(scope, set()):
                 continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, class_members, function_ref
 from compilelint.static.index import FunctionNode, ModuleIndex
@@ -111,6 +112,58 @@ def host_function(ref: FunctionRef, module: ModuleIndex) -> bool:
 
 def _compiled_by(node: ast.AST) -> bool:
     return any("compile" in ast.unparse(decorator) for decorator in getattr(node, "decorator_list", ()))
+
+
+@cache
+def _compiled_names(tree: ast.Module) -> frozenset[str]:
+    """Variables and attributes that the file binds to what it compiles, and its functions that are compiled."""
+    found: set[str] = set()
+    for node in nodes_in(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and _compiled_by(node):
+            found.add(node.name)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None and _compiles(node.value):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {name for target in targets for name in _last_names(target)}
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _compiles(node.value):
+            found |= set(_last_names(node.value.func))
+    return frozenset(found)
+
+
+def _compiles(node: ast.expr) -> bool:
+    return any(
+        isinstance(part, ast.Call)
+        and isinstance(part.func, ast.Attribute)
+        and part.func.attr == "compile"
+        and ast.unparse(part.func.value) not in ("re", "regex")
+        for part in ast.walk(node)
+    )
+
+
+def _last_names(target: ast.expr) -> Iterator[str]:
+    """`net` of `self.net`, of `self.net[i]`, of `self.net.append` and of `self.net.compile`."""
+    if isinstance(target, ast.Subscript):
+        yield from _last_names(target.value)
+    elif isinstance(target, ast.Attribute):
+        yield from _last_names(target.value) if target.attr in ("compile", "append") else (target.attr,)
+    elif isinstance(target, ast.Name):
+        yield target.id
+
+
+def drives(ref: FunctionRef, program: Program, module: ModuleIndex) -> bool:
+    """Whether a function uses what its file compiles: it may call it."""
+    is_module = ref.owner is not None and program.is_module(ref.owner)
+    if isinstance(ref.node, ast.Lambda) or _compiled_by(ref.node) or (is_module and ref.node.name == "forward"):
+        return False
+    return mentions_compiled(ref.node, module)
+
+
+def mentions_compiled(tree: ast.AST, module: ModuleIndex) -> bool:
+    """Whether a name that the file binds to something compiled stands in a piece of it."""
+    names = _compiled_names(module.tree)
+    return bool(names) and any(
+        (isinstance(node, ast.Attribute) and node.attr in names) or (isinstance(node, ast.Name) and node.id in names)
+        for node in nodes_in(tree)
+    )
 
 
 _MODEL_WORDS = ("model", "net", "decoder", "unet", "transformer", "denoise", "denoiser", "lm", "policy", "step")

@@ -69,7 +69,7 @@ def explain(path: Path, line: int, settings: Settings, files: Sequence[Path] = (
     result = session.run()
     shown = session.shown(path)
     here = tuple(f for f in result.findings if f.path == shown and f.span.line <= line <= f.span.end_line)
-    frames.sort(key=lambda frame: ("compiled", "decode-loop", "host", "construct").index(frame.mode))
+    frames.sort(key=lambda frame: ("compiled", "decode-loop", "host", "driving", "construct").index(frame.mode))
     return explanation(shown, line, frames, here, len(session.linted) - 1, Sources(session.base))
 
 
@@ -136,7 +136,7 @@ class _Session:
         self.cache: Cache | None = None
         if cache is not None:
             names = {name: str(path) for name, path in zip(self.linted, self.files, strict=True)}
-            version = str(chosen(settings.target_torch))
+            version = f"{chosen(settings.target_torch)} {settings.engine}"
             self.cache = Cache(cache, context_of(self.base, names, version, own_code()), self.base)
 
     def run(self) -> StaticResult:
@@ -201,7 +201,7 @@ class _Session:
         dispatch = Dispatch(load_rules())
 
         def walk(task: Task) -> Outcome:
-            flagger = Flagger(dispatch, frozenset(self.linted))
+            flagger = Flagger(dispatch, frozenset(self.linted), self.settings.engine)
             walked = Walk(task, program, table, flagger, self.base, self.watch, kept=self.cache is not None)
             outcome = walked.outcome()
             walked.tracer.forget()

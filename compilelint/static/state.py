@@ -122,6 +122,8 @@ def is_same_object_next_call(node: ast.expr, view: View) -> bool:
         return False
     if root.id not in own_names(view.function):
         return is_global(root.id, view)
+    if view.lasting(root.id) and not any(True for _ in written(root, view.function)):
+        return True
     if not outlives_call(node, view):
         return False
     return is_module(view.kind(root)) or (view.same_self and root.id == "self")
@@ -136,9 +138,9 @@ def of_module_or_global(node: ast.expr, view: View) -> bool:
     root = root_of(node)
     if not isinstance(root, ast.Name):
         return False
-    if root.id in own_names(view.function):
+    if root.id in own_names(view.function) or not is_global(root.id, view):
         return is_module(view.kind(root))
-    return is_global(root.id, view)
+    return True
 
 
 def is_module(value: Value) -> bool:

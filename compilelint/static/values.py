@@ -171,6 +171,8 @@ class Instance:
     """Of a class that inherits from torch.nn.Module."""
     has_outside_base: bool = False
     """Some base class is not in the project, so attributes may come from there."""
+    compiled: bool = False
+    """`module.compile()` has been called: from then on a call of it runs compiled code."""
 
 
 @dataclass(frozen=True, slots=True)

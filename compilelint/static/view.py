@@ -6,15 +6,17 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
-from compilelint.model import Span
-from compilelint.rule import RegionKind
+from compilelint.model import Engine, Span
+from compilelint.rule import Passing, Place, RegionKind
 from compilelint.static.places import span_of
 from compilelint.static.public import PUBLIC_FUNCTION
 from compilelint.static.shapes import probe_of
-from compilelint.static.state import root_of
+from compilelint.static.state import parameters, root_of
 from compilelint.static.syntax import children
+from compilelint.static.tracer import effects
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import (
+    NONE,
     UNKNOWN,
     Class,
     Compiled,
@@ -62,7 +64,8 @@ class ScopeNodes:
 class FrameView:
     """One frame as rules see it. `scope` and `nodes` are shared by all frames of a function."""
 
-    def __init__(self, frame: Frame, region: RegionKind, scope: Scope, nodes: ScopeNodes) -> None:
+    def __init__(self, frame: Frame, region: RegionKind, scope: Scope, nodes: ScopeNodes, engine: Engine) -> None:
+        self.engine = engine
         self.frame = frame
         self.region = region
         self.scope = scope
@@ -100,6 +103,41 @@ class FrameView:
                 return False
             frame = frame.caller
         return True
+
+    def changed(self, node: ast.Attribute) -> Place | None:
+        """See View."""
+        changed = self.frame.tracer.driven.changed
+        for option in options(self.kind(node.value)) if changed else ():
+            write = changed.get((option.ref, node.attr)) if isinstance(option, Instance) else None
+            if write is not None:
+                return Place(write.path, write.line)
+        return None
+
+    def singly(self) -> Place | None:
+        """See View."""
+        singly = self.frame.tracer.driven.singly
+        frame: Frame | None = self.frame if singly else None
+        while frame is not None and frame.mode == "compiled":
+            receiver = frame.env.get(next(iter(parameters(frame.ref.node)), ""), UNKNOWN)
+            for option in options(receiver):
+                if isinstance(option, Instance) and option.ref in singly:
+                    return Place(*singly[option.ref])
+            frame = frame.caller
+        return None
+
+    def where(self, place: Place) -> str:
+        """See View."""
+        here = place.path == self.frame.tracer.display(self.frame.module)
+        return f"line {place.line}" if here else f"{place.path}:{place.line}"
+
+    def passed(self, name: str) -> tuple[Passing, ...]:
+        """See View."""
+        entries = self.frame.tracer.driven.entries
+        return passed(name, self.frame) if self.frame.ref in entries and self.entry else ()
+
+    def lasting(self, name: str) -> bool:
+        """See View."""
+        return lasting(name, self.frame)
 
     @property
     def options(self) -> Mapping[str, object]:
@@ -243,3 +281,32 @@ def _moved(node: ast.AST) -> ast.AST:
         end_lineno=last - first + 1,
         end_col_offset=node.end_col_offset,  # type: ignore[attr-defined]
     )
+
+
+def passed(name: str, frame: Frame) -> tuple[Passing, ...]:
+    """What driving code passes for a parameter of the function that `frame` runs, where it is called compiled."""
+    found = []
+    for entries in frame.tracer.driven.entries.get(frame.ref, ()):
+        given = [(entry, dict(entry.arguments).get(name)) for entry in entries]
+        values = tuple(NONE if value is None else value for _, value in given)
+        if any(value is not None for _, value in given):
+            first = entries[0]
+            lasts = all(name in entry.lasting for entry in entries)
+            of_model = any(name in entry.parameters_of_model for entry in entries)
+            varies = any(name in entry.varying for entry in entries)
+            found.append(Passing(values, lasts, varies, of_model, Place(first.path, first.line)))
+    return tuple(found)
+
+
+def lasting(name: str, frame: Frame) -> bool:
+    """See View; `name` is a variable of the function that `frame` runs."""
+    while name in parameters(frame.ref.node):
+        if frame.caller is None or frame.caller.mode != frame.mode:
+            return any(passing.lasting for passing in passed(name, frame))
+        is_method = frame.ref.owner is not None and name == "self" and isinstance(frame.site, ast.Call)
+        called = frame.site.func if is_method and isinstance(frame.site, ast.Call) else None
+        argument = root_of(called) if called is not None else effects.passed(name, frame)
+        if not isinstance(argument, ast.Name):
+            return False
+        name, frame = argument.id, frame.caller
+    return False

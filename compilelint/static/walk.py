@@ -61,14 +61,18 @@ class Walk:
         self.kept = kept
         self.program = program
         self.flagger = flagger
-        self.tracer = Tracer(program, table, flagger.look if watch is None else self._watched, base)
+        self.tracer = Tracer(program, table, self._finished, base)
         self.failures: list[Failure] = []
         self._watch = watch
+        self._waiting: list[Frame] | None = None
 
-    def _watched(self, frame: Frame) -> None:
-        assert self._watch is not None
-        self._watch(frame)
-        self.flagger.look(frame)
+    def _finished(self, frame: Frame) -> None:
+        if self._watch is not None:
+            self._watch(frame)
+        if self._waiting is not None and frame.mode == "compiled":
+            self._waiting.append(frame)
+        else:
+            self.flagger.look(frame)
 
     def outcome(self) -> Outcome:
         """Do the task."""
@@ -109,8 +113,14 @@ class Walk:
 
     def _first_pass(self, modules: list[ModuleIndex]) -> None:
         """Trace every region that starts in the unit, or that something in it compiles."""
+        # What driving code changes between two calls of compiled code is known when all of it has been walked.
+        self._waiting = []
         for module in modules:
             self._guarded(module, self._host)
+        waiting, self._waiting = self._waiting, None
+        for frame in waiting:
+            with self._contained(frame.module):
+                self.flagger.look(frame)
         for module in modules:
             self._guarded(module, self._regions)
         for name, compiled, why in self.tracer.compile_sites():
@@ -121,6 +131,8 @@ class Walk:
                 self._enter(hook, f"a forward hook ({how})")
         for module in modules:
             self._guarded(module, self._decode_loops)
+        for module in modules:
+            self._guarded(module, self._drivers)
         for entry in self.task.entry_points:
             self._entry_point(entry)
 
@@ -143,11 +155,33 @@ class Walk:
 
     def _host(self, module: ModuleIndex) -> None:
         """Code around regions: who compiles what."""
-        if link.speaks_of_compile(module):
+        speaks = link.speaks_of_compile(module)
+        if speaks:
             self._module_level(module)
         for ref in link.functions(module):
             if link.host_function(ref, module):
                 self._start(ref, "host", "this code compiles a model")
+            elif speaks and link.drives(ref, self.program, module):
+                self._start(ref, "driving", "this code uses what is compiled")
+        self._nested()
+
+    def _drivers(self, module: ModuleIndex) -> None:
+        """Functions that use what their file compiles; last, since a decode loop may lead to one of them."""
+        for ref in link.functions(module) if link.speaks_of_compile(module) else ():
+            if not link.host_function(ref, module) and link.drives(ref, self.program, module):
+                self._start(ref, "host", "this code uses what is compiled")
+
+    def _nested(self) -> None:
+        """Functions that driving code defines: what it calls them with is not known."""
+        done = {site.inner.ref for _, site, _ in self.tracer.compile_sites() if isinstance(site.inner, Function)}
+        nested = self.tracer.driven.nested
+        while nested:
+            function = nested.pop(0)
+            home = self.program.module(function.ref.module)
+            if home is not None and function.ref not in done and link.mentions_compiled(function.ref.node, home):
+                done.add(function.ref)
+                arguments = root_arguments(function.ref, function.bound is not None, self.tracer.table)
+                self.tracer.run(function, (), {**_OPEN, **arguments}, "driving", None, None, "driving code defines it")
 
     def _decode_loops(self, module: ModuleIndex) -> None:
         """Loops that call a model; one that is compiled itself is unrolled into the graph, and waits for nothing."""
@@ -164,6 +198,7 @@ class Walk:
         body = [s for s in module.tree.body if not isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))]
         statements.run_block([s for s in body if not isinstance(s, (ast.Import, ast.ImportFrom))], frame)
         self.flagger.look(frame)
+        self.tracer.driven.study(frame)
 
     def _regions(self, module: ModuleIndex) -> None:
         frame = self.tracer.module_frame(module)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from compilelint.static.tracer import attributes, builtin_calls, containers, library
+from compilelint.static.tracer import attributes, builtin_calls, containers, effects, library
 from compilelint.static.tracer.callees import call_back, callee_name, is_host_call
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import (
@@ -41,6 +41,7 @@ def call_node(node: ast.Call, frame: Frame) -> Value:
     args, keywords = _arguments(node, frame)
     callee = frame.callees[node] = callee_name(function, node.func)
     frame.arguments[node] = (args, keywords)
+    effects.note_call(node, args, frame)
     # Deeper down it may be what a rare branch does: a table read once, a dump for debugging.
     if frame.depth <= 1 and is_host_call(callee):
         frame.mark_driver()
@@ -134,6 +135,8 @@ def _read_by_name(node: ast.AST | None) -> Value:
 def _call_instance(
     instance: Instance, args: tuple[Value, ...], keywords: Keywords, node: ast.AST | None, frame: Frame
 ) -> Value:
+    if instance.compiled and effects.is_host(frame):
+        return frame.tracer.enter_compiled(Compiled(instance), args, keywords, node, frame)
     for name in ("__call__", "forward") if instance.is_module else ("__call__",):
         method = attributes.get(instance, name, frame)
         if not isinstance(method, Method) and method != UNKNOWN:

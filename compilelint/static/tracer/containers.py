@@ -179,6 +179,10 @@ def module_method(
             before = receiver.attributes.get(args[0].value)
             receiver.attributes[args[0].value] = value if before is None else join(before, value)
         return NONE
+    if name == "compile":
+        frame.tracer.compile_site(receiver, keywords, node, frame)
+        receiver.compiled = True
+        return NONE
     if name in ("to", "cuda", "cpu", "eval", "train", "half", "float", "bfloat16", "requires_grad_", "apply"):
         return receiver
     if name in ("parameters", "buffers", "named_parameters", "named_buffers"):

@@ -13,13 +13,15 @@ from compilelint.static.index import ModuleIndex
 from compilelint.static.values import UNKNOWN, Closure, Compiled, Value, join, options
 
 if TYPE_CHECKING:
+    from compilelint.static.tracer.effects import Effect
     from compilelint.static.tracer.tracer import Tracer
 
 Env: TypeAlias = dict[str, Value]
 """Variables by name. `self.cache` is a key too, for an attribute that was assigned or tested on this path."""
 
-Mode: TypeAlias = Literal["compiled", "decode-loop", "host", "construct"]
-"""How the frame runs; `construct` is an `__init__` outside any region, walked only for the attributes it sets."""
+Mode: TypeAlias = Literal["compiled", "decode-loop", "host", "driving", "construct"]
+"""How the frame runs. `construct` is an `__init__` outside any region, walked only for the attributes it sets, and
+`driving` code that calls what is compiled, walked for what it does to its state: no rule is asked about either."""
 
 
 @dataclass(slots=True, eq=False)
@@ -44,8 +46,15 @@ class Frame:
     depth: int = 0
     is_module_level: bool = False
     """The statements of a module itself, outside any function."""
+    effects: list[Effect] = field(default_factory=list)
+    """What host code did, in order; see `effects`."""
     drives: bool = False
     """This frame, or one that it enters, calls what torch.compile returned."""
+
+    @property
+    def tree(self) -> ast.AST:
+        """The syntax tree of what runs here: the function, or the module for its own statements."""
+        return self.module.tree if self.is_module_level else self.ref.node
 
     def give_back(self, value: Value) -> None:
         """Join `value` into what the function returns."""

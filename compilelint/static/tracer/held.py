@@ -10,12 +10,22 @@ import ast
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from compilelint.static.definitions import FunctionRef
+from compilelint.static.definitions import FunctionRef, is_small
 from compilelint.static.tracer.frame import Frame, Mode
 from compilelint.static.values import Closure
 
 Way: TypeAlias = tuple[FunctionRef, Mode, Closure | None, object]
 """One way of running a function: how, with which enclosing variables (by identity), and with which argument kinds."""
+
+MAX_WAYS = 10
+"""A function called in more ways than this is not walked again; the earlier ways' results are joined."""
+MAX_SMALL_WAYS = 300
+"""A small function (`default(value, fallback)`) is cheap to walk and means nothing on average: it gets more ways."""
+
+
+def most_ways(ref: FunctionRef) -> int:
+    """In how many ways a function is walked."""
+    return MAX_SMALL_WAYS if is_small(ref.node) else MAX_WAYS
 
 
 class HeldFrames:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from compilelint.static.definitions import ClassRef, function_ref
 from compilelint.static.index import absolute_module, imported_modules
 from compilelint.static.syntax import nodes_in
-from compilelint.static.tracer import attributes, overloads
+from compilelint.static.tracer import attributes, effects, overloads
 from compilelint.static.tracer.assignment import parts, store
 from compilelint.static.tracer.expressions import evaluate, iterate
 from compilelint.static.tracer.frame import Env, Frame, join_envs
@@ -47,6 +47,7 @@ def _expression(node: ast.Expr, frame: Frame) -> None:
 
 def _assign(node: ast.Assign, frame: Frame) -> None:
     value = evaluate(node.value, frame)
+    effects.note_assignment(node, frame)
     for target in node.targets:
         store(target, value, frame)
 
@@ -65,6 +66,7 @@ def _augmented(node: ast.AugAssign, frame: Frame) -> None:
     value = overloads.in_place(current, node.op, evaluate(node.value, frame), node, frame)
     frame.kinds[node.target] = current
     store(node.target, value, frame)
+    effects.note_assignment(node, frame)
 
 
 def _return(node: ast.Return, frame: Frame) -> bool:
@@ -197,13 +199,17 @@ def _cannot_raise(body: list[ast.stmt], frame: Frame) -> bool:
 
 
 def _with(node: ast.With | ast.AsyncWith, frame: Frame) -> bool:
+    after: list[effects.Effect] = []
     for item in node.items:
+        count = len(frame.effects)
         manager = evaluate(item.context_expr, frame)
+        after += effects.enter_manager(count, frame)
         if item.optional_vars is not None:
             store(item.optional_vars, _entered(manager, frame), frame)
         elif isinstance(manager, Instance):
             _entered(manager, frame)
     falls_through = run_block(node.body, frame)
+    effects.add(after, frame)
     for item in node.items:
         manager = frame.kind(item.context_expr)
         if isinstance(manager, Instance):
@@ -235,6 +241,7 @@ def _define(node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> None:
     function: Value = Function(ref, closure=Closure(frame.env, frame.closure))
     frame.env[node.name] = function
     frame.env[node.name] = frame.tracer.decorate(function, node, frame)
+    effects.note_definition(frame.env[node.name], frame)
 
 
 def _class(node: ast.ClassDef, frame: Frame) -> None:

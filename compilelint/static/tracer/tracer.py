@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, Outside, is_small
+from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, Outside
 from compilelint.static.index import ModuleIndex, Scope
 from compilelint.static.places import shown
 from compilelint.static.program import Definition, Program, is_library
@@ -19,12 +19,13 @@ from compilelint.static.tracer import (
     calls,
     construction,
     ducks,
+    effects,
     expressions,
     statements,
 )
 from compilelint.static.tracer.annotations import value_of_annotation
 from compilelint.static.tracer.frame import Env, Frame, Mode
-from compilelint.static.tracer.held import HeldFrames, Way
+from compilelint.static.tracer.held import HeldFrames, Way, most_ways
 from compilelint.static.values import (
     NONE,
     UNKNOWN,
@@ -52,10 +53,6 @@ MAX_DEPTH = 40
 """Calls nested deeper than this are not followed; the deepest models measured stay below 25."""
 MAX_RECURSION = 8
 """A function inside itself more often than this is not followed: an argument may double with each call."""
-MAX_WAYS = 10
-"""A function called in more ways than this is not walked again; the earlier ways' results are joined."""
-MAX_SMALL_WAYS = 300
-"""A small function (`default(value, fallback)`) is cheap to walk and means nothing on average: it gets more ways."""
 HOST_DEPTH = 3
 """How far calls are followed outside of compiled regions, where only results matter."""
 
@@ -89,6 +86,7 @@ class Tracer:
         self.entered: set[FunctionRef] = set()
         """The functions that compiled regions have reached."""
         self._held: HeldFrames | None = None
+        self.driven = effects.Driven()
 
     # What the walkers of expressions and statements ask for; here so that they need not know each other.
 
@@ -134,6 +132,7 @@ class Tracer:
     def compile_site(self, inner: Value, keywords: dict[str, Value], node: ast.AST | None, frame: Frame) -> Compiled:
         """Note a call of torch.compile: what it compiles and with which constant options."""
         compiled = Compiled(inner)
+        effects.note_compilation(inner, node, frame)
         options = {key: value.value for key, value in keywords.items() if isinstance(value, Const)}
         function = attributes.get(inner, "forward", frame) if isinstance(inner, Instance) else inner
         if isinstance(function, Function):
@@ -265,7 +264,7 @@ class Tracer:
         mode = caller.mode
         if mode == "decode-loop" or (mode == "compiled" and attributes.is_opaque(function.ref)):
             mode = "host"
-        limit = MAX_DEPTH if mode == "compiled" else HOST_DEPTH if mode == "host" else 12
+        limit = MAX_DEPTH if mode == "compiled" else HOST_DEPTH if mode in ("host", "driving") else 12
         if caller.depth >= limit or caller.entered(function.ref) >= MAX_RECURSION:
             return UNKNOWN
         return self.run(function, args, keywords, mode, node, caller)
@@ -283,6 +282,7 @@ class Tracer:
         inner = function.inner
         if isinstance(inner, Instance):
             inner = attributes.get(inner, "forward", caller)
+        effects.note_entry(inner, args, keywords, node, caller)
         if not isinstance(inner, Function):
             return self.call(function.inner, args, keywords, node, caller)
         return self.run(inner, args, keywords, "compiled", node, caller)
@@ -322,8 +322,8 @@ class Tracer:
         # A wrapper's closure holds what it wraps, so each is a function of its own.
         ref, mode, closure, _ = way
         ways = self._ways.setdefault(way[:3], [])
-        if caller is not None and len(ways) >= (MAX_SMALL_WAYS if is_small(ref.node) else MAX_WAYS):
-            if self._held is not None:
+        if caller is not None and len(ways) >= most_ways(ref):
+            if self._held is not None or mode == "driving":
                 for earlier in ways:
                     self._reached_again(earlier, node, caller)
             return self._joined(ways)
@@ -334,6 +334,7 @@ class Tracer:
         result = self._walk(frame)
         self._results[way] = result
         self._finished(way, frame)
+        self.driven.finished(way, frame)
         return result
 
     def _finished(self, way: Way, frame: Frame) -> None:
@@ -347,6 +348,7 @@ class Tracer:
             self._held.note(frame.caller, way, frame.site)
 
     def _reached_again(self, way: Way, site: ast.AST | None, caller: Frame | None) -> None:
+        self.driven.repeated(way, caller)
         if self._held is not None and caller is not None:
             self._held.note(caller, way, site)
             if self._held.drives(way):

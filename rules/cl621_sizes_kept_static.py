@@ -1,0 +1,168 @@
+"""Code compiled with `dynamic=False` that driving code calls with inputs of many sizes compiles again for each size.
+
+## What it does
+Finds `torch.compile(…, dynamic=False)` where the same file calls the result with a tensor whose size hangs on the
+variable of a loop or on an argument of the calling function: `net(torch.randn(n, 4))`, `net(ids[:, :n])`.
+
+## Why it costs
+With `dynamic=False` no size becomes a symbol. Every new shape is compiled from scratch, up to the recompile limit of 8;
+further ones run eager for good. Measured on torch 2.13: 4 sizes compile 4 times; without the argument, 2 times.
+
+## Write instead
+- Leave `dynamic` out: the second size makes the dimension a symbol. `torch._dynamo.mark_dynamic(x, 0)` does so at once.
+- Where one size per graph is wanted, pad inputs to a few sizes (buckets) and warm up with each.
+
+## Limits
+Sizes that come with the data, out of a loader, are not seen here.
+
+## References
+PyTorch documentation "Dynamic shapes".
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.questions import last_name
+from compilelint.static.state import Scope, functions_in, own_nodes, parameters, written
+
+HAZARD = "recompile"
+WATCH = Watch(nodes=(ast.Call,), names=frozenset({"compile"}), regions=frozenset({"host", "decode-loop"}))
+MANY = 3
+"""So many sizes, written down in a loop, are worth a symbol."""
+MAKERS = frozenset("randn rand zeros ones empty full randint new_zeros new_ones new_empty arange".split())
+
+BAD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Service:
+    def __init__(self):
+        self.net = torch.compile(nn.Linear(4, 4), dynamic=False)  # ~
+
+    def __call__(self, rows):
+        x = torch.ones(rows, 4)
+        return self.net(x)
+""",
+        run="(Service(), [(rows,) for rows in (2, 3, 4)])",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+def growing(x):
+    net = torch.compile(nn.Linear(4, 4), dynamic=False)  # ~
+    total = 0
+    for n in range(2, 6):
+        total = total + net(x[:n]).sum()
+    return total
+""",
+        run="(growing, [(torch.ones(8, 4),)])",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Service:
+    def __init__(self, rows=8):
+        self.net = torch.compile(nn.Linear(4, 4).requires_grad_(False), dynamic=False)
+        self.free = torch.compile(nn.Linear(4, 4))
+        self.rows = rows
+
+    def __call__(self, scale):
+        x = torch.ones(8, 4) * scale
+        for i in range(4):
+            x = self.net(x + i)
+        return x
+""",
+        run="(Service(), [(float(rows),) for rows in (2, 3, 4)])",
+        default="clean",
+        fullgraph="clean",
+        inside=True,
+    ),
+)
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the torch.compile call that keeps sizes static although its callers vary them."""
+    if not isinstance(node, ast.Call) or view.callee(node) != "torch.compile" or not _is_static(node):
+        return
+    parent = next(iter(view.parents(node)), None)
+    target = parent.targets[0] if isinstance(parent, ast.Assign) else None
+    if not isinstance(target, (ast.Name, ast.Attribute)):
+        return
+    local = isinstance(target, ast.Name) and not isinstance(view.function, ast.Module)
+    scopes: list[Scope] = [view.function] if local else [view.module, *functions_in(view.module)]
+    for scope in scopes:
+        for call in (node for node in own_nodes(scope) if isinstance(node, ast.Call)):
+            size = _varying_size(call, ast.unparse(target), scope)
+            if size is not None:
+                yield Hit(
+                    node,
+                    f"`{view.text(target)}` keeps all sizes static (`dynamic=False`), and line {call.lineno} calls it"
+                    f" with sizes that `{size}` decides: each compiles again, up to the recompile limit",
+                    "leave `dynamic` out, so that the second size becomes a symbol, or pad inputs to a few sizes",
+                    "likely",
+                )
+                return
+
+
+def _is_static(call: ast.Call) -> bool:
+    return any(
+        keyword.arg == "dynamic" and isinstance(keyword.value, ast.Constant) and keyword.value.value is False
+        for keyword in call.keywords
+    )
+
+
+def _varying_size(call: ast.Call, name: str, scope: Scope) -> str | None:
+    """The variable that decides the size of an argument, if this calls `name`; None if none does."""
+    if ast.unparse(call.func) != name:
+        return None
+    varying = set(parameters(scope)) - {"self", "cls"}
+    for loop in own_nodes(scope):
+        if isinstance(loop, ast.For) and not (
+            isinstance(loop.iter, (ast.Tuple, ast.List)) and len(loop.iter.elts) < MANY
+        ):
+            varying |= {part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name)}
+    for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
+        for size in (size for made in _made(argument, scope) for size in _sizes(made)):
+            found = [part.id for part in ast.walk(size) if isinstance(part, ast.Name) and part.id in varying]
+            if found:
+                return found[0]
+    return None
+
+
+def _made(argument: ast.expr, scope: Scope) -> list[ast.expr]:
+    """What the function assigns to a variable; any other expression as it is."""
+    if not isinstance(argument, ast.Name):
+        return [argument]
+    return [value for _, value in written(argument, scope) if value is not None]
+
+
+def _sizes(made: ast.expr) -> Iterator[ast.expr]:
+    """The expressions that say how large a tensor is that is made, or sliced off another."""
+    if isinstance(made, ast.Call) and last_name(made.func) in MAKERS:
+        yield from made.args
+    elif isinstance(made, ast.Subscript):
+        parts = made.slice.elts if isinstance(made.slice, ast.Tuple) else [made.slice]
+        for part in parts:
+            if isinstance(part, ast.Slice):
+                yield from (bound for bound in (part.lower, part.upper) if bound is not None)
