@@ -323,9 +323,8 @@ class Tracer:
         ref, mode, closure, _ = way
         ways = self._ways.setdefault(way[:3], [])
         if caller is not None and len(ways) >= most_ways(ref):
-            if self._held is not None or mode == "driving":
-                for earlier in ways:
-                    self._reached_again(earlier, node, caller)
+            for earlier in ways if self._held is not None or mode == "driving" else ():
+                self._reached_again(earlier, node, caller)
             return self._joined(ways)
         ways.append(way)
         self._results[way] = UNKNOWN  # what a recursive call sees
