@@ -69,6 +69,19 @@ def _repeated_blocks(module: ModuleIndex) -> frozenset[str]:
     return frozenset(found)
 
 
+def is_template(program: Program, module: ModuleIndex) -> bool:
+    """Whether nothing ever imports a file, since it is what the file beside it was generated from.
+
+    `modular_siglip2.py` of transformers inherits from other models' classes; `modeling_siglip2.py`, written from it, holds
+    every method in full and is what runs. Source: transformers documentation, "Modular Transformers".
+    """
+    package, _, name = module.name.rpartition(".")
+    if not name.startswith("modular_"):
+        return False
+    written = program.module(f"{package}.{name.replace('modular_', 'modeling_', 1)}".lstrip("."))
+    return written is not None and any("generated from" in line and f"{name}.py" in line for line in written.lines[:8])
+
+
 def classes(module: ModuleIndex) -> Iterator[ClassRef]:
     """Every class at module level, or under an `if` or `try` there."""
     for node in _definitions(module.tree.body):

@@ -77,7 +77,8 @@ class Walk:
     def outcome(self) -> Outcome:
         """Do the task."""
         self.program.begin()
-        modules = [module for name in self.task.modules if (module := self.program.module(name))]
+        named = [module for name in self.task.modules if (module := self.program.module(name))]
+        modules = [module for module in named if not link.is_template(self.program, module)]
         if self.task.public is None:
             self._first_pass(modules)
         else:

@@ -282,6 +282,15 @@ def test_a_file_that_describes_targets_is_not() -> None:
     assert not probe({"pkg/__init__.py": "", "pkg/ops.py": "import compilelint\n" + PUBLIC}).findings
 
 
+@pytest.mark.parametrize("written_from_it", [True, False])
+def test_what_a_file_is_generated_from_is_not_compiled(written_from_it: bool) -> None:
+    text = HEAD + "class M(nn.Module):\n    def forward(self, x): probe(x)"
+    mark = "# This file was automatically generated from src/pkg/modular_m.py.\n" if written_from_it else ""
+    seen = probe({"pkg/__init__.py": "", "pkg/modular_m.py": text, "pkg/modeling_m.py": mark + text})
+    paths = {"pkg/modeling_m.py"} | (set() if written_from_it else {"pkg/modular_m.py"})
+    assert {sighting.path for sighting in seen.sightings} == paths
+
+
 def test_a_public_function_that_calls_something_compiled_is_around_the_model() -> None:
     text = """
         import torch
