@@ -72,8 +72,8 @@ def _repeated_blocks(module: ModuleIndex) -> frozenset[str]:
 def is_template(program: Program, module: ModuleIndex) -> bool:
     """Whether nothing ever imports a file, since it is what the file beside it was generated from.
 
-    `modular_siglip2.py` of transformers inherits from other models' classes; `modeling_siglip2.py`, written from it, holds
-    every method in full and is what runs. Source: transformers documentation, "Modular Transformers".
+    `modular_siglip2.py` of transformers inherits from other models' classes; `modeling_siglip2.py`, written from it,
+    holds every method in full and is what runs. Source: transformers documentation, "Modular Transformers".
     """
     package, _, name = module.name.rpartition(".")
     if not name.startswith("modular_"):

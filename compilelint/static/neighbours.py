@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 
 from compilelint.notebook import Notebook, NotebookError, is_notebook
-from compilelint.static.program import ReadError, module_name, read_module
+from compilelint.static.naming import module_name
+from compilelint.static.program import ReadError, read_module
 
 MAX_FILES = 40
 """What names a common word (`forward`, `apply`) says little; no more files than these are read."""

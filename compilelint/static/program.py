@@ -24,6 +24,7 @@ from compilelint.static.definitions import (
     function_ref,
 )
 from compilelint.static.index import Import, ModuleIndex, index_source
+from compilelint.static.naming import folders_towards, is_library, module_name
 from compilelint.static.text import digest_of, names_digest, top_level_names
 
 if TYPE_CHECKING:
@@ -76,26 +77,11 @@ def parse_module(data: bytes, path: Path, name: str) -> ModuleIndex:
 _NEWLINES = io.IncrementalNewlineDecoder(None, translate=True)
 
 
-def module_name(path: Path) -> tuple[str, Path]:
-    """The dotted name a file has when imported, and the folder its top-level package lies in."""
-    parts = [] if path.name == "__init__.py" else [path.stem]
-    folder = path.parent
-    while (folder / "__init__.py").exists() and folder.name.isidentifier():
-        parts.insert(0, folder.name)
-        folder = folder.parent
-    return ".".join(parts) or path.stem, folder
-
-
-def is_library(name: str) -> bool:
-    """Whether a module name means a library whatever files are linted: a script called `torch.py` is not torch."""
-    top = name.partition(".")[0]
-    return top in ("torch", "numpy", "scipy", "triton", "jax", "tensorflow") or top in sys.stdlib_module_names
-
-
 class Program:
     """The files under lint and whatever project files they import.
 
-    `roots` are the folders imports are looked up in: the parent of every top-level package that holds a linted file.
+    `roots` are the folders imports are looked up in: the parent of every top-level package that holds a linted file,
+    and the folder of every script. From the folder above that one, `models.net` names a script in `models/`.
     """
 
     def __init__(self, files: tuple[Path, ...]) -> None:
@@ -107,6 +93,8 @@ class Program:
         self.roots: list[Path] = []
         self.linted: tuple[str, ...] = ()
         self._packages: frozenset[str] = frozenset()
+        self._names: dict[Path, str] = {}
+        self._above: list[Path] = []
         self._defined: dict[str, frozenset[str] | None] = {}
         self._found: dict[str, Path | None] = {}
         self._missed: dict[str, list[Path]] = {}
@@ -126,23 +114,33 @@ class Program:
         A notebook gets one that no import can name.
         """
         linted = []
+        above: dict[Path, None] = {}
         for path in files:
             name, root = module_name(path)
-            if root not in self.roots:
-                self.roots.append(root)
+            script = not (path.parent / "__init__.py").exists()
+            self.roots += [folder for folder in (root, path.parent)[: 1 + script] if folder not in self.roots]
+            if script:
+                above |= {path.parent: None, path.parent.parent: None}
             taken = name in self._paths and self._paths[name] != path
             if taken or is_notebook(path) or ("." not in name and is_library(name)):
                 name = f"{name}@{len(self._paths)}"
             self._paths[name] = path
+            self._names[path] = name
             linted.append(name)
+        self._above = [folder for folder in above if folder not in self.roots]
         self.linted = tuple(linted)
-        self._packages = frozenset(name.partition(".")[0] for name in linted if "." in name)
+        self._packages = frozenset(name.partition(".")[0] for name in linted if "." in name) | folders_towards(
+            files, above
+        )
 
     def module(self, name: str) -> ModuleIndex | None:
         """The module of that dotted name, read on first use; None if the project has none or it cannot be parsed."""
         self._asked.add(name)
         if name not in self._modules:
             path = self._path(name)
+            linted = self._names.get(path, name) if path else name
+            if linted != name:
+                return self.module(linted)
             self._modules[name] = self._parsed(path, name) if path else None
         return self._modules[name]
 
@@ -173,7 +171,7 @@ class Program:
         if not all(part.isidentifier() for part in parts) or not self._is_project(parts):
             return None
         missed = self._missed.setdefault(name, [])
-        for root in self.roots:
+        for root in self.roots if len(parts) == 1 else (*self.roots, *self._above):
             base = root.joinpath(*parts)
             for candidate in (base / "__init__.py", base.with_suffix(".py")):
                 if candidate.is_file():
@@ -207,6 +205,8 @@ class Program:
         """
         for name in sorted(self._asked | self._named):
             path = self._found.get(name)
+            if path is not None and name in self._asked and self._names.get(path, name) != name:
+                continue  # a linted file by another name: its own was asked for as well
             if path is not None and path in self._digests:
                 names = "" if name in self._asked else self._names_digests.get(path, "")
                 yield name, path, self._digests[path], names

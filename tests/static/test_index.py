@@ -95,13 +95,16 @@ def test_star_imports_bind_nothing_themselves() -> None:
         ("src/pkg/sub/mod.py", "pkg.sub.mod", "src"),
         ("src/pkg/sub/__init__.py", "pkg.sub", "src"),
         ("not-a-name/mod.py", "mod", "not-a-name"),
-        ("pkg/plain/mod.py", "mod", "pkg/plain"),
+        ("pkg/plain/mod.py", "pkg.plain.mod", ""),
+        ("pkg/project/mod.py", "mod", "pkg/project"),
     ],
 )
 def test_module_names(file: str, name: str, root: str, folder: Path) -> None:
     for package in ("pkg", "src/pkg", "src/pkg/sub", "not-a-name"):
         (folder / package).mkdir(parents=True, exist_ok=True)
         (folder / package / "__init__.py").touch()
+    (folder / "pkg/project").mkdir()
+    (folder / "pkg/project/pyproject.toml").touch()
     assert module_name(folder / file) == (name, folder / root)
 
 

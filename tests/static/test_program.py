@@ -360,3 +360,41 @@ def test_nothing_is_read_that_nothing_asks_for(folder: Path) -> None:
     project = Program((folder / "pkg" / "used.py",))
     assert project.module("pkg.used") is not None
     assert not project.failures
+
+
+def test_folders_without_init_belong_to_the_package_around_them() -> None:
+    files = {
+        "pkg/__init__.py": "",
+        "pkg/models/net.py": """
+            import torch
+            import side
+            from ..ops import in_package
+            from .parts.head import relative
+            from pkg.models.parts.head import absolute
+            class M(torch.nn.Module):
+                def forward(self, x):
+                    in_package(x), relative(x), absolute(x), side.beside(x)
+            """,
+        "pkg/models/side.py": "def beside(x): probe(x)",
+        "pkg/models/parts/head.py": "def relative(x): probe(x)\ndef absolute(x): probe(x)",
+        "pkg/ops.py": "def in_package(x): probe(x)",
+    }
+    assert probe(files).functions() == {"in_package", "relative", "absolute", "beside"}
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_scripts_name_each_other_from_the_folder_above(script: bool) -> None:
+    files = {
+        "models/net.py": """
+            import torch
+            import models.blocks as blocks
+            from layers.deep.ops import run
+            class M(torch.nn.Module):
+                def forward(self, x):
+                    run(x), blocks.block(x)
+            """,
+        "models/blocks.py": "def block(x): probe(x)",
+        "layers/deep/ops.py": "def run(x): probe(x)",
+        **({"train.py": "from models.net import M"} if script else {"layers/norm.py": ""}),
+    }
+    assert probe(files).functions() == {"run", "block"}

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, Outside
 from compilelint.static.index import ModuleIndex, Scope
+from compilelint.static.naming import is_library
 from compilelint.static.places import shown
-from compilelint.static.program import Definition, Program, is_library
+from compilelint.static.program import Definition, Program
 from compilelint.static.tracer import (
     assignment,
     attributes,

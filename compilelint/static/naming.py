@@ -1,0 +1,41 @@
+"""What a file is called when it is imported, told by where it lies."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+_PROJECT_MARKS = ("pyproject.toml", "setup.py", ".git")
+"""What lies in the top folder of a project: no package reaches across it."""
+
+
+def module_name(path: Path) -> tuple[str, Path]:
+    """The dotted name a file has when imported, and the folder its top-level package lies in."""
+    parts = [] if path.name == "__init__.py" else [path.stem]
+    folder = path.parent
+    while folder.name.isidentifier() and _is_in_package(folder):
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return ".".join(parts) or path.stem, folder
+
+
+def _is_in_package(folder: Path) -> bool:
+    """Whether a folder is a package, or a part of one that needs no `__init__.py` of its own (PEP 420)."""
+    while not (folder / "__init__.py").exists():
+        if any((folder / mark).exists() for mark in _PROJECT_MARKS) or not folder.parent.name.isidentifier():
+            return False
+        folder = folder.parent
+    return True
+
+
+def is_library(name: str) -> bool:
+    """Whether a module name means a library whatever files are linted: a script called `torch.py` is not torch."""
+    top = name.partition(".")[0]
+    return top in ("torch", "numpy", "scipy", "triton", "jax", "tensorflow") or top in sys.stdlib_module_names
+
+
+def folders_towards(files: Iterable[Path], above: Collection[Path]) -> frozenset[str]:
+    """The names of folders that lie in one of `above` and lead to one of `files`: imports there may begin with them."""
+    found = {path.parts[len(folder.parts)] for path in files for folder in path.parents[1:] if folder in above}
+    return frozenset(filter(str.isidentifier, found))
