@@ -1,4 +1,4 @@
-"""Questions that several rules ask about the code around a node. Syntax only; nothing here knows kinds."""
+"""Questions that several rules ask about the code around a node: mostly syntax, little about kinds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from compilelint.rule import View
+from compilelint.static.definitions import FunctionRef, class_members
 from compilelint.static.syntax import nodes_in
+from compilelint.static.values import Instance, options
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
 
@@ -86,10 +88,12 @@ def last_name(node: ast.expr) -> str:
 def comes_from_outside(view: View, node: ast.expr) -> bool:
     """Whether `node` existed before the region was entered: an attribute, a global, or an input of the region.
 
-    A variable that a function of the region binds is not from outside, also where a nested function reads it.
+    A variable that a function of the region binds is not from outside, also where a nested function reads it; nor is
+    what a property makes anew.
     """
     if isinstance(node, ast.Attribute):
-        return True
+        owners = (option for option in options(view.kind(node.value)) if isinstance(option, Instance))
+        return not any(isinstance(class_members(owner.ref).get(node.attr), FunctionRef) for owner in owners)
     if not isinstance(node, ast.Name) or node.id in stored_names(view.function):
         return False
     if node.id in {argument.arg for argument in nodes_in(view.function) if isinstance(argument, ast.arg)}:

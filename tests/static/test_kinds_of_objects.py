@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from models import kinds_of, rows_of
-from projects import probe
+from projects import check, probe
 
 OBJECTS = r"""
 class Layer(nn.Module):
@@ -432,3 +432,20 @@ def test_a_number_read_back_while_an_object_is_built_is_a_plain_one() -> None:
                 return x.view(-1, self.size)
         """)
     assert seen.kinds() == {"a Python int"}
+
+
+def test_what_a_property_makes_is_not_from_outside() -> None:
+    text = """
+        from torch import nn
+        class M(nn.Module):
+            def __init__(self):
+                self.rates = iter([0.1, 0.2])
+            @property
+            def halves(self):
+                return map(lambda rate: rate / 2, (0.1, 0.2))
+            def forward(self, x):
+                for half in self.halves:
+                    x = x * half
+                return x * next(self.rates)
+        """
+    assert [(finding.rule, finding.span.line) for finding in check(text)] == [("CL515", 12)]
