@@ -232,6 +232,11 @@ def _of_external_instance(owner: ExternalInstance, name: str) -> Value:
         return Sequence("tuple", None, Tensor())
     if owner.name in ("torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN") and name == "bias":
         return Scalar("bool")
+    if owner.name.startswith("torch.distributions."):
+        if name in ("mean", "mode", "variance", "stddev", "probs", "logits", "loc", "scale", "rate", "concentration"):
+            return Tensor("float")
+        if name in ("batch_shape", "event_shape"):
+            return Sequence("size", None, Scalar("int", "shape"))
     if owner.name.startswith("torch.nn."):
         if name in ("weight", "bias", "running_mean", "running_var", "in_proj_weight", "in_proj_bias"):
             return Tensor(None, None)

@@ -191,4 +191,6 @@ def module_method(
     if name == "__setattr__" and len(args) == 2 and isinstance(args[0], Const):
         receiver.attributes[str(args[0].value)] = args[1]
         return NONE
-    return UNKNOWN
+    bases = (base for base in frame.tracer.program.mro(receiver.ref) if isinstance(base, str))
+    base = next((base for base in bases if base.startswith(library.DISTRIBUTIONS)), None)
+    return UNKNOWN if base is None else library.call(f"{base}.{name}", args, keywords, node, frame)
