@@ -317,6 +317,7 @@ def test_annotation(annotation: str, kind: str) -> None:
         ("x, given=None", "probe(given)", "None or unknown"),
         ("x, given: Tensor = None", "probe(given)", "a tensor (by annotation or use) or None"),
         ("x, given=None", "given.view(-1)\n    probe(given)", "a tensor (by annotation or use) or None"),
+        ("x, given: Union[Tensor, tuple] = (1, 2)", "probe(given[0])", "unknown or a Python int"),
         ("x, *, given: Tensor", "probe(given)", "a tensor (by annotation or use)"),
         ("x, given: bool", "y = x * given\n    probe(given)", "a Python bool passed in"),
         ("*given", "probe(given)", "a tuple of unknown"),

@@ -136,8 +136,15 @@ def _settled(value: Value, parameter: ast.arg, scope: Scope, module: ModuleIndex
         elif declared == UNKNOWN:
             declared = class_by_use(parameter.arg, scope, module, tracer)
         if declared != UNKNOWN:
-            value = join_all([declared, *known])
+            value = join_all([_beside(known, declared), *known])
     return _mask(value) if parameter.arg.endswith("mask") else value
+
+
+def _beside(known: list[Value], declared: Value) -> Value:
+    """What an annotation adds to the kinds that are known: `ratio: tuple | Tensor = (0.3, 3.3)` is no tensor mostly."""
+    if all(option == NONE or isinstance(option, Tensor) for option in known):
+        return declared
+    return join_all([option for option in options(declared) if not isinstance(option, Tensor)])
 
 
 def _is_guess(value: Value) -> bool:
