@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -140,7 +140,7 @@ def _settled(value: Value, parameter: ast.arg, scope: Scope, module: ModuleIndex
     return _mask(value) if parameter.arg.endswith("mask") else value
 
 
-def _beside(known: list[Value], declared: Value) -> Value:
+def _beside(known: Iterable[Value], declared: Value) -> Value:
     """What an annotation adds to the kinds that are known: `ratio: tuple | Tensor = (0.3, 3.3)` is no tensor mostly."""
     if all(option == NONE or isinstance(option, Tensor) for option in known):
         return declared
