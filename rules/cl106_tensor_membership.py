@@ -76,6 +76,13 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         yield Hit(node, message, INSTEAD, confidence)
 
 
+def members(value: Value) -> tuple[Value, ...]:
+    """What a list or tuple holds."""
+    if not isinstance(value, Sequence):
+        return ()
+    return value.items if value.items is not None else (value.element,)
+
+
 def is_text(value: Value) -> bool:
     """Whether a value can only be a string."""
     return all(
@@ -89,8 +96,8 @@ def compared(node: ast.Compare, view: View) -> Confidence | None:
     values = options(view.kind(node.comparators[0]))
     if not all(isinstance(value, Sequence) and value.form in ("list", "tuple") for value in values):
         return None
-    if all(isinstance(value, Sequence) and value.items == () for value in values):
-        return None
+    if all(all(map(is_text, members(value))) for value in values):
+        return None  # in an empty list, or among texts, nothing is compared with a tensor
     return data(view.kind(node.left))
 
 
