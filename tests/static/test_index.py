@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from compilelint.static.index import Import, ModuleIndex, index_source
-from compilelint.static.program import ReadError, module_name, read_module
+from compilelint.static.naming import module_name
+from compilelint.static.program import ReadError, read_module
 
 
 def index(source: str, name: str = "pkg.mod", is_package: bool = False) -> ModuleIndex:
