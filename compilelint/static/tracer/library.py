@@ -80,6 +80,11 @@ _TENSOR_PREFIXES = (
     "torch.nn.functional.", "torch.linalg.", "torch.fft.", "torch.special.", "torch.ops.aten.", "einops.",
     "torch_scatter.", "torchvision.ops.", "xformers.ops.", "flash_attn.",
 )  # fmt: skip
+DISTRIBUTIONS = ("torch.distributions.", "pyro.distributions.")
+_OF_DISTRIBUTIONS = frozenset(
+    "sample rsample sample_n log_prob cdf icdf entropy perplexity enumerate_support kl_divergence".split()
+)
+"""Methods of `torch.distributions.Distribution` that every distribution answers with a tensor."""
 _PYTHON_NUMBERS = ("math.", "random.", "statistics.", "operator.index")
 """What these return is a Python number whatever they are given."""
 _COMPARISONS: dict[str, ast.cmpop] = {
@@ -118,7 +123,7 @@ def call(name: str, args: tuple[Value, ...], keywords: Keywords, node: ast.AST |
         call_back(args, args, node, frame)
     fact = frame.tracer.table.fact(name)
     result = value_of_return(fact.returns, _first_tensor(args)) if fact is not None else UNKNOWN
-    if result == UNKNOWN:
+    if result == UNKNOWN or (result == NONE and tail[:1].isupper()):  # a class that refused what the table tried
         result = _by_name(name)
     if isinstance(result, ExternalInstance) and result.name.rpartition(".")[2] == tail:
         result = ExternalInstance(name)  # by the public name; the table knows the one in C, `_contextvars.ContextVar`
@@ -133,6 +138,8 @@ def call(name: str, args: tuple[Value, ...], keywords: Keywords, node: ast.AST |
 def _by_name(name: str) -> Value:
     """The result of a function the table does not list, or says nothing about."""
     if name.startswith(_TENSOR_PREFIXES) and not any(part.lstrip("_")[:1].isupper() for part in name.split(".")):
+        return Tensor()
+    if name.startswith(DISTRIBUTIONS) and name.rpartition(".")[2] in _OF_DISTRIBUTIONS:
         return Tensor()
     if name.rpartition(".")[2] in ("getLogger", "get_logger"):
         return ExternalInstance("logging.Logger")
