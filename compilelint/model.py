@@ -107,6 +107,8 @@ class Evidence:
     hint: str | None = None
     stack: tuple[Step, ...] = ()
     cost: str | None = None
+    tried: tuple[str, ...] = ()
+    """What was seen when the calls were made again under other terms, one sentence each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,6 +151,7 @@ def _evidence(evidence: Evidence, finding: Finding) -> list[Text | Labelled]:
         lines.append(Labelled("guard", evidence.guard))
     if evidence.hint and one_line(evidence.hint) != one_line(finding.instead):
         lines.append(Labelled("hint", evidence.hint))
+    lines += [Labelled("tried", text) for text in evidence.tried]
     if len(evidence.stack) > 1:
         trail = " → ".join(f"{step.function} {PurePath(step.path).name}:{step.line}" for step in evidence.stack)
         lines.append(Labelled("stack", trail))

@@ -125,6 +125,7 @@ def _evidence(evidence: Evidence, sources: Sources) -> dict[str, Any]:
         "hint": evidence.hint,
         "stack": [_step(step, sources) for step in evidence.stack],
         "cost": evidence.cost,
+        "tried": list(evidence.tried),
     }
 
 

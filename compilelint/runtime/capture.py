@@ -6,10 +6,10 @@ observer says so and the others go on. Observing changes nothing that Dynamo doe
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -18,23 +18,19 @@ from compilelint.model import Channel, Evidence, Step
 from compilelint.runtime import breaks, guards
 from compilelint.runtime.failures import place_of_error
 from compilelint.runtime.frames import absolute, definition_line, plain_name, user_owned, user_stack
+from compilelint.runtime.loggers import ListenedTo
 from compilelint.runtime.wire import Recorder
+
+CodeKey = tuple[str, int, str]
+"""The file, first line and name of a function: what it has in common with the code that Dynamo makes of it."""
 
 _LIMIT_TYPE = "Dynamo recompile limit exceeded"
 _GENERATOR_TYPE = "Attempt to trace generator"
 
 
-class _ListenedTo:
-    """A logger that says it is enabled and is otherwise the one it stands for, so that nothing more is printed."""
-
-    def __init__(self, log: logging.Logger) -> None:
-        self._log = log
-
-    def isEnabledFor(self, level: int) -> bool:  # noqa: N802 (the name that logging gave it)
-        return True
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._log, name)
+def key_of(code: CodeType) -> CodeKey:
+    """What names a function and the code that Dynamo makes of it."""
+    return code.co_filename, code.co_firstlineno, code.co_name
 
 
 class DynamoWatch:
@@ -44,7 +40,8 @@ class DynamoWatch:
         self._recorder = recorder
         self._files: dict[str, None] = {}
         self._frames: list[dict[str, set[int]]] = []
-        self._last_failure: dict[CodeType, Evidence] = {}
+        self.recompiles: dict[CodeKey, list[Evidence]] = {}
+        """What was observed each time that a function was compiled again."""
         self._open = ExitStack()
         self.failing_frame: Step | None = None
         """The definition of the frame that Dynamo refused last, for errors that carry no stack."""
@@ -94,7 +91,7 @@ class DynamoWatch:
         """
         original = getattr(owner, name, None)
         if original is not None:
-            setattr(owner, name, _ListenedTo(original))
+            setattr(owner, name, ListenedTo(original))
             self._open.callback(setattr, owner, name, original)
 
     # -- breaks -------------------------------------------------------------------------------------------------
@@ -116,6 +113,7 @@ class DynamoWatch:
         if not stack:
             self._recorder.send("note", text=f"a break without a place: {report.text.reason}")
             return
+        stack = (*stack[:-1], _at_instruction(stack[-1]))
         self._recorder.observe(
             "frame-skip" if report.skipped else "graph-break",
             stack[-1],
@@ -141,7 +139,7 @@ class DynamoWatch:
             return
         own = absolute(code.co_filename)
         place = guards.place_of(failure, [own, *self._files])
-        self._last_failure[code] = self._recorder.observe(
+        seen = self._recorder.observe(
             "recompile",
             place or self._definition(code),
             failure.reason,
@@ -149,6 +147,7 @@ class DynamoWatch:
             hint=failure.hint,
             stack=(user_stack(failure.stack) or (place,)) if place else (),
         )
+        self.recompiles.setdefault(key_of(code), []).append(seen)
 
     # -- frames that Dynamo refuses -----------------------------------------------------------------------------
 
@@ -185,7 +184,7 @@ class DynamoWatch:
             self._recorder.observe("fullgraph", place, reason, gb=text.gb, hint=text.hint, stack=(place,))
 
     def _add_limit(self, code: CodeType, error: Exception) -> None:
-        last = self._last_failure.get(code)
+        last = self.recompiles.get(key_of(code), [None])[-1]
         text = breaks.parse_message(str(error if getattr(error, "gb_type", None) else error.__cause__))
         place = Step(last.path, last.line, last.function) if last else self._definition(code)
         self._recorder.observe(
@@ -239,6 +238,37 @@ class DynamoWatch:
             yield
         except Exception as error:
             self._recorder.send("note", text=f"an observation was lost: {breaks.one_line(repr(error))}")
+
+
+def _at_instruction(reported: Step) -> Step:
+    """A break's place as Dynamo tells it, or, in what follows another break, where the instruction really stands.
+
+    The code that Dynamo makes for what follows a break can have its lines shifted (torch 2.13, Python 3.11), not its
+    columns: the place is on the nearest line where the function it was made from has an instruction with these columns.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != "log_graph_break":
+        frame = frame.f_back
+    translator = frame.f_locals.get("self") if frame is not None else None
+    code: CodeType | None = getattr(translator, "f_code", None)
+    positions = getattr(getattr(translator, "current_instruction", None), "positions", None)
+    if code is None or positions is None:
+        return reported
+    here = Step(absolute(code.co_filename), positions.lineno, plain_name(code.co_name))
+    lines = _lines_with(positions.col_offset, positions.end_col_offset, code)
+    if here != reported or not lines:
+        return reported
+    return replace(reported, line=min(lines, key=lambda line: abs(line - reported.line)))
+
+
+def _lines_with(start: int, end: int, resumed: CodeType) -> set[int]:
+    """The lines of the function that `resumed` is the rest of, on which an instruction has these columns."""
+    resume_execution: Any = sys.modules["torch._dynamo.resume_execution"]
+    made_from = resume_execution.ContinueExecutionCache.generated_code_metadata.get(resumed)
+    if made_from is None:
+        return set()
+    positions = made_from.code.co_positions()
+    return {line for line, _, *columns in positions if line is not None and columns == [start, end]}
 
 
 def _calling_user_frame() -> Step | None:

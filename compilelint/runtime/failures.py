@@ -36,7 +36,7 @@ def place_of_error(error: BaseException) -> Step | None:
     """The innermost frame of the user's code: from the stack Dynamo kept, or from its message."""
     frames = [Step(frame.filename, frame.lineno or 0, frame.name) for frame in getattr(error, "real_stack", None) or ()]
     if not frames:
-        told_frames = re.split(r"^from user code:", str(error), maxsplit=1, flags=re.MULTILINE)
+        told_frames = re.split(r"^(?:from user code|User stack):", str(error), maxsplit=1, flags=re.MULTILINE)
         frames = list(parse_stack(told_frames[1])) if len(told_frames) == 2 else []
     return next((frame for frame in reversed(frames) if user_owned(frame.path)), frames[-1] if frames else None)
 

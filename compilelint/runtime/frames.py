@@ -9,6 +9,7 @@ import sysconfig
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
+from types import FrameType
 
 from compilelint.model import Step
 
@@ -98,6 +99,13 @@ def user_stack(frames: Iterable[Step]) -> tuple[Step, ...]:
     frames = tuple(frames)
     users = tuple(frame for frame in frames if user_owned(frame.path))
     return users or tuple(frame for frame in frames if not frame.path.startswith(_own_folder()))
+
+
+def line_in(frame: FrameType) -> int:
+    """The line that a frame is at; that of the `def` for one that is still at its decorators, as compiled code is."""
+    code = frame.f_code
+    line = frame.f_lineno
+    return definition_line(code.co_filename, line) if line == code.co_firstlineno else line
 
 
 def definition_line(path: str, first_line: int) -> int:

@@ -17,6 +17,8 @@ from compilelint.runtime.frames import parse_stack, plain_name, user_owned
 _ENTRY = re.compile(r"\s*!?(?:\d*/)+(?P<entry>\d+):\s*")
 _PLACE = re.compile(r"# (?P<path>[^\s#][^#\n]*?\.py):(?P<line>\d+) in (?P<function>[\w<>]+)")
 _HINT = re.compile(r"\(HINT: (?P<hint>.*?)\)\s*(?:$|\n)", re.DOTALL)
+_SIZE = re.compile(r"\bsize mismatch at index \d+|\.size\(\)\[\d+\]")
+_ZERO_ONE = re.compile(r"size mismatch at index \d+\. expected (?:[01], actual|\d+, actual [01]$)|\b2 <= .*\.size\(\)")
 _STACK_HEAD = "\nUser stack trace:\n"
 
 
@@ -33,7 +35,18 @@ class GuardFailure:
     @property
     def reason(self) -> str:
         """What the failure means."""
-        return f"Compiled again because this no longer held: {self.guard}"
+        why = " Sizes 0 and 1 are always compiled for on their own." if _ZERO_ONE.search(self.guard) else ""
+        return f"Compiled again because this no longer held: {self.guard}{'.' + why if why else ''}"
+
+
+def is_about_size(guard: str) -> bool:
+    """Whether a guard is about the size of a tensor in one dimension."""
+    return _SIZE.search(guard) is not None
+
+
+def plain_source(source: str) -> str:
+    """A source as guards tell it: `x` for the local variable that Dynamo writes as `L['x']`."""
+    return re.sub(r"\b[LG]\['(\w+)'\]", r"\1", source)
 
 
 def limit_reached(function: str) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from compilelint.model import TargetRun, TargetStatus
-from compilelint.runtime.wire import Record, fold, read_records
+from compilelint.runtime.wire import SIDE_PASSES, Record, fold, read_records
 
 Device = Literal["auto", "cpu", "cuda"]
 Progress = Callable[[str, str], None]
@@ -28,6 +28,8 @@ _STAGES = {
     "fullgraph": "compiling with fullgraph=True",
     "sync": "watching host syncs",
     "cudagraph": "watching CUDA graphs",
+    "dynamic": "trying dynamic=True",
+    "mark_dynamic": "trying mark_dynamic",
 }
 
 
@@ -71,13 +73,22 @@ def _run(
             end = _follow(worker, records, started + timeout, target.name, on_progress)
         finally:
             _kill_group(worker)
-        run = fold(target.name, read_records(records)[0], time.monotonic() - started)
+        found = read_records(records)[0]
+    run = fold(target.name, found, time.monotonic() - started)
     if end is None:
-        return replace(run, status="timeout", detail=f"no end after {timeout:g} s; raise --timeout or make fewer calls")
+        return _out_of_time(run, found, f"no end after {timeout:g} s; raise --timeout or make fewer calls")
     if run.status == "ok" and (end != 0 or not run.torch):
         status: TargetStatus = "crashed"
         return replace(run, status=status, detail=f"the worker process ended with exit code {end}")
     return run
+
+
+def _out_of_time(run: TargetRun, records: Sequence[Record], why: str) -> TargetRun:
+    """A pass that only adds to what is known by then costs its own channel; any other, the target."""
+    begun = [record["name"] for record in records if record["kind"] == "begin"]
+    if run.status == "ok" and begun and begun[-1] in SIDE_PASSES:
+        return replace(run, detail="; ".join(filter(None, (run.detail, f"{_STAGES[begun[-1]]}: {why}"))))
+    return replace(run, status="timeout", detail=why)
 
 
 def _start(target: TargetSpec, device: Device, records: Path, root: Path, results: bool) -> subprocess.Popen[bytes]:

@@ -13,8 +13,9 @@ from types import CodeType
 from typing import Any
 
 from compilelint.model import Step
+from compilelint.runtime.capture import CodeKey, key_of
 from compilelint.runtime.frames import parse_stack, user_owned
-from compilelint.runtime.rewritten import CodeKey, Compilation, key_of
+from compilelint.runtime.rewritten import Compilation
 
 Stack = tuple[Step, ...]
 
@@ -41,9 +42,9 @@ _STATIC = "_dynamo_static_input_type"
 class InputWrites:
     """The places, graph by graph, that write to inputs whose address is not fixed. Stacks are outermost first."""
 
-    def __init__(self) -> None:
+    def __init__(self, compilation: Compilation | None = None) -> None:
         self._graphs: list[tuple[CodeKey | None, tuple[Stack, ...]]] = []
-        self._compilation = Compilation()
+        self._compilation = compilation or Compilation()
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -52,17 +53,22 @@ class InputWrites:
 
         owner: Any = torch._inductor.compile_fx
         original = owner.compile_fx
-
-        def compile_fx(graph_module: Any, *args: Any, **kwargs: Any) -> Any:
-            self.add(getattr(graph_module, "graph", None))
-            return original(graph_module, *args, **kwargs)
-
-        owner.compile_fx = compile_fx
+        self.read_graphs_of(owner)
         try:
             with self._compilation.watching():
                 yield
         finally:
             owner.compile_fx = original
+
+    def read_graphs_of(self, module: Any) -> None:
+        """Read every graph that `module` compiles from now on, `module` being `torch._inductor.compile_fx`."""
+        original = module.compile_fx
+
+        def compile_fx(graph_module: Any, *args: Any, **kwargs: Any) -> Any:
+            self.add(getattr(graph_module, "graph", None))
+            return original(graph_module, *args, **kwargs)
+
+        module.compile_fx = compile_fx
 
     def add(self, graph: Any) -> None:
         """Read one graph as Dynamo traced it (a `torch.fx.Graph`; anything else is passed over)."""

@@ -4,6 +4,7 @@ eager     the lines that run, and the exceptions that the program raises without
 default   every break, frame skip and recompile: the judge
 fullgraph what `fullgraph=True` refuses first
 sync, cudagraph   on a GPU, see the modules of these names; if one fails, its channel alone is lost
+dynamic, mark_dynamic   where a size made Dynamo compile again: what these would do about it, see `trials`
 
 The first three compile with the backend `eager`: capture is what they watch, and generated code would only take time.
 """
@@ -17,16 +18,14 @@ from dataclasses import asdict
 from typing import Any
 
 from compilelint.model import Fullgraph, Step
+from compilelint.runtime import trials
 from compilelint.runtime.breaks import one_line, parse_message
 from compilelint.runtime.capture import DynamoWatch
 from compilelint.runtime.exercise import Job, TargetError, build, call_all, compiling, device_of
 from compilelint.runtime.failures import dynamo_error, place_of_error, told
 from compilelint.runtime.lines import executed_lines
 from compilelint.runtime.results import leaves
-from compilelint.runtime.wire import Recorder
-
-PASSES = ("eager", "default", "fullgraph")
-GPU_PASSES = ("sync", "cudagraph")
+from compilelint.runtime.wire import GPU_PASSES, SIDE_PASSES, Recorder
 
 
 def run_pass(name: str, job: Job) -> None:
@@ -44,7 +43,7 @@ def run_pass(name: str, job: Job) -> None:
 
 
 def _record_failure(name: str, error: BaseException, recorder: Recorder) -> None:
-    if name in GPU_PASSES:
+    if name in SIDE_PASSES:
         recorder.send("note", text=f"{name} pass: {told(error)}")
     elif isinstance(error, TargetError):
         recorder.send("failed", status=error.status, detail=one_line(str(error)))
@@ -82,6 +81,7 @@ def _default(job: Job, recorder: Recorder) -> None:
         for call, error in call_all(model, target, _results("default", job, recorder)):
             if error is not None:
                 _record_error(recorder, call, error)
+    trials.record_varied(watch, recorder)
     recorder.send("watched", channels=watch.watched)
 
 
@@ -138,4 +138,10 @@ def _refused(error: BaseException, frame: Step | None) -> Fullgraph:
     )
 
 
-_PASS: dict[str, Callable[[Job, Recorder], None]] = {"eager": _eager, "default": _default, "fullgraph": _fullgraph}
+_PASS: dict[str, Callable[[Job, Recorder], None]] = {
+    "eager": _eager,
+    "default": _default,
+    "fullgraph": _fullgraph,
+    "dynamic": trials.try_dynamic,
+    "mark_dynamic": trials.try_marks,
+}

@@ -7,22 +7,15 @@ those behind a break (torch 2.8 to 2.14): what happens before that is at the lin
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
 from compilelint.model import Channel, Evidence, Step
-from compilelint.runtime.capture import DynamoWatch
-from compilelint.runtime.frames import absolute, plain_name
+from compilelint.runtime.capture import CodeKey, DynamoWatch, key_of
+from compilelint.runtime.frames import absolute, line_in, plain_name
 from compilelint.runtime.wire import Recorder
-
-CodeKey = tuple[str, int, str]
-
-
-def key_of(code: CodeType) -> CodeKey:
-    """What a function and the code that Dynamo makes of it have in common."""
-    return code.co_filename, code.co_firstlineno, code.co_name
 
 
 class Compilation:
@@ -34,9 +27,9 @@ class Compilation:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Follow Dynamo while the context is open."""
-        import torch._dynamo.convert_frame
+        import torch._dynamo.convert_frame as convert_frame  # also while that is being imported
 
-        owner: Any = torch._dynamo.convert_frame
+        owner: Any = convert_frame
         original = owner._compile
 
         def _compile(code: CodeType, *args: Any, **kwargs: Any) -> Any:
@@ -55,27 +48,31 @@ class FirstBreaks(Recorder):
 
     def __init__(self) -> None:
         super().__init__(os.devnull, "")
-        self._compilation = Compilation()
+        self.compilation = Compilation()
         self._lines: dict[CodeKey, int] = {}
 
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Listen while the context is open."""
-        with self._compilation.watching(), DynamoWatch(self):
+        with self.compilation.watching(), DynamoWatch(self):
             yield
 
     def observe(self, channel: Channel, place: Step, reason: str, **fields: Any) -> Evidence:
         """Take note of a break: its stack leads through the function that is being compiled."""
-        key = self._compilation.key
+        self.note(channel, fields.get("stack", ()))
+        return super().observe(channel, place, reason, **fields)
+
+    def note(self, channel: Channel, stack: Sequence[Step]) -> None:
+        """Take note of what was observed while a function was compiled."""
+        key = self.compilation.key
         if channel == "graph-break" and key is not None:
             own = (absolute(key[0]), plain_name(key[2]))
-            lines = [step.line for step in fields.get("stack", ()) if (step.path, step.function) == own]
+            lines = [step.line for step in stack if (step.path, step.function) == own]
             if lines:
                 self._lines.setdefault(key, lines[-1])
-        return super().observe(channel, place, reason, **fields)
 
     def line_of(self, frame: FrameType) -> int:
         """The line a frame is at; where that is the `def`, the line of the break that ended its first graph."""
         if frame.f_lineno != frame.f_code.co_firstlineno:
             return frame.f_lineno
-        return self._lines.get(key_of(frame.f_code), frame.f_lineno)
+        return self._lines.get(key_of(frame.f_code)) or line_in(frame)

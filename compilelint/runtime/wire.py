@@ -16,6 +16,12 @@ from typing import Any
 
 from compilelint.model import Channel, Evidence, Fullgraph, Hazard, Leaf, Step, TargetRun, TargetStatus
 
+PASSES = ("eager", "default", "fullgraph")
+GPU_PASSES = ("sync", "cudagraph")
+TRIALS = ("dynamic", "mark_dynamic")
+SIDE_PASSES = (*GPU_PASSES, *TRIALS)
+"""The passes over a target; if one of these last fails, what it would have shown alone is lost."""
+
 Record = dict[str, Any]
 EvidenceKey = tuple[object, ...]
 
@@ -115,6 +121,8 @@ def fold(name: str, records: Iterable[Record], seconds: float = 0.0) -> TargetRu
                 _extend(executed, record["lines"])
             case "traced":
                 _extend(traced, record["lines"])
+            case "tried":
+                _add_trial(evidence, evidence_of(record["evidence"]), record["text"])
             case "calls":
                 run = replace(run, calls=record["count"])
             case "watched":
@@ -141,6 +149,15 @@ def fold(name: str, records: Iterable[Record], seconds: float = 0.0) -> TargetRu
     )
 
 
+def _add_trial(known: dict[EvidenceKey, Evidence], tried: Evidence, text: str) -> None:
+    """Add what was tried to the recompile it is about, and to the limit that these recompiles reached."""
+    channels: tuple[Channel, ...] = ("recompile", "recompile-limit")
+    for key, item in known.items():
+        same = [evidence_key(replace(tried, channel=channel, gb=item.gb)) for channel in channels]
+        if key in same and text not in item.tried:
+            known[key] = replace(item, tried=(*item.tried, text))
+
+
 def _leaf(fields: list[Any]) -> Leaf:
     kind, numbers = fields
     return kind, tuple(numbers)
@@ -148,7 +165,8 @@ def _leaf(fields: list[Any]) -> Leaf:
 
 def evidence_of(fields: Record) -> Evidence:
     """The observation that was written down as `fields`."""
-    return Evidence(**{**fields, "stack": tuple(Step(**step) for step in fields["stack"])})
+    stack = tuple(Step(**step) for step in fields["stack"])
+    return Evidence(**{**fields, "stack": stack, "tried": tuple(fields.get("tried", ()))})
 
 
 def evidence_key(item: Evidence) -> EvidenceKey:

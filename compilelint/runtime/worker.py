@@ -21,9 +21,9 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from compilelint.runtime.exercise import Job
-from compilelint.runtime.passes import GPU_PASSES, PASSES, run_pass
+from compilelint.runtime.passes import run_pass
 from compilelint.runtime.preload import may_preload, preload
-from compilelint.runtime.wire import Record, Recorder, read_records
+from compilelint.runtime.wire import GPU_PASSES, PASSES, SIDE_PASSES, TRIALS, Record, Recorder, read_records
 
 
 def main() -> int:
@@ -61,8 +61,13 @@ class _Work:
 
     def run_passes(self) -> None:
         """Run each pass in a process of its own, until nothing more can be learned from this target."""
-        if all(map(self._run, PASSES)) and self._on_a_gpu():
+        if not all(map(self._run, PASSES)):
+            return
+        if self._on_a_gpu():
             for name in GPU_PASSES:
+                self._run(name)
+        if any(record["kind"] == "varied" for record in self._records()):
+            for name in TRIALS:
                 self._run(name)
 
     def run_preloaded(self) -> bool:
@@ -113,7 +118,7 @@ class _Work:
             return False
         if ("end", name) in kinds:
             return True
-        if name in GPU_PASSES:
+        if name in SIDE_PASSES:
             self.recorder.send("note", text=f"{name} pass: {_ending(exit_code)}")
             return True
         self.recorder.send("failed", status="crashed", detail=f"{name} pass: {_ending(exit_code)}")

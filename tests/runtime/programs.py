@@ -167,3 +167,45 @@ def disturbing() -> Target:
 
 def not_a_target() -> object:
     return torch.nn.Linear(2, 2)
+
+
+def growing() -> Target:
+    """Its second size is 1, which has a graph of its own: only the third makes Dynamo compile for any size."""
+
+    def step(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:  # growing
+        return x.sin() + other
+
+    sizes = (3, 1, 5)
+    return Target(step, calls=[(torch.ones(size, 2), torch.ones(size, 1)) for size in sizes])
+
+
+def constant() -> Target:
+    def step(x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] == 4:  # constant
+            return x * 2
+        return x + 1
+
+    return Target(step, calls=[(torch.ones(size),) for size in (3, 4, 5, 6)])
+
+
+def numbered() -> Target:
+    def step(x: torch.Tensor, first: int) -> torch.Tensor:  # numbered
+        return x[first:] * 2
+
+    return Target(step, calls=[(torch.ones(9), first) for first in (0, 2, 4)])
+
+
+def chained() -> Target:
+    """A call on a line of its own, behind which Dynamo counts the lines of what follows a break wrongly."""
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        print("begin")
+        y = (
+            x
+            .sin()
+        )  # fmt: skip
+
+        n = y.sum().item()  # chained
+        return y + n
+
+    return Target(step, calls=[(torch.ones(3),)])

@@ -82,6 +82,10 @@ def test_a_guard_on_an_input_is_at_the_definition_or_where_the_frame_resumes() -
     assert all("dtype mismatch" in guard for guard in recompiles.values())
 
 
+def test_a_break_behind_another_is_on_the_line_it_is_on() -> None:
+    assert [item.gb for item in at(run("programs:chained"), "chained")] == ["GB0124"]
+
+
 def test_a_program_that_compiles_itself_is_observed_in_default_mode() -> None:
     outcome = run("programs:engine")
     (found,) = at(outcome, "inside")
