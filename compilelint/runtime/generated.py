@@ -7,6 +7,7 @@ values read back, outputs of unknown size. The code itself stays as it is (torch
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,17 +29,24 @@ def marked_origins() -> Iterator[None]:
 
     owner: Any = inductor_scheduler.Scheduler
     original = owner.codegen_extern_call
-
-    def codegen_extern_call(scheduler: Any, scheduler_node: Any) -> Any:
-        _mark(scheduler_node)
-        return original(scheduler, scheduler_node)
-
     with inductor.patch(force_disable_caches=True):
-        owner.codegen_extern_call = codegen_extern_call
+        mark_origins(inductor_scheduler)
         try:
             yield
         finally:
             owner.codegen_extern_call = original
+
+
+def mark_origins(module: Any) -> None:
+    """Mark what is compiled from now on, `module` being `torch._inductor.scheduler`."""
+    original = module.Scheduler.codegen_extern_call
+
+    def codegen_extern_call(scheduler: Any, scheduler_node: Any) -> Any:
+        with contextlib.suppress(Exception):  # a call without a mark is at the line of the `def`
+            _mark(scheduler_node)
+        return original(scheduler, scheduler_node)
+
+    module.Scheduler.codegen_extern_call = codegen_extern_call
 
 
 def _mark(scheduler_node: Any) -> None:

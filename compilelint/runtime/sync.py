@@ -1,9 +1,11 @@
 """Host syncs on a GPU: every place where the host waits, told by torch's CUDA sync debug mode.
 
-The mode warns at each synchronizing call (`torch.cuda.set_sync_debug_mode`, documented as a beta feature). It sees
-neither collectives nor copies from unpinned memory that were asked for with `non_blocking=True`. Where a program says
-itself that it waits (`synchronize()` of the device, a stream or an event), the mode is silent (torch 2.11); these calls
-are heard by a profile function. What happens while Dynamo or Inductor compiles or tunes is left out: it is paid once.
+The mode warns at each synchronizing call (`torch.cuda.set_sync_debug_mode`, documented as a beta feature). It does not
+see collectives. Where a program says itself that it waits (`synchronize()` of the device, a stream or an event), the
+mode is silent (torch 2.11); these calls are heard by a profile function. It is also silent about copies with
+`non_blocking=True`, of which those between the GPU and memory that is not pinned wait all the same (CUDA's API
+reference, "API synchronization behavior"): see `unpinned`. What happens while Dynamo or Inductor compiles or tunes is
+left out: it is paid once.
 """
 
 from __future__ import annotations
@@ -18,13 +20,14 @@ from types import CodeType, FrameType
 from typing import Any
 
 from compilelint.model import Step
-from compilelint.runtime import generated
+from compilelint.runtime import generated, unpinned
 from compilelint.runtime.exercise import Job, build, call_all, compiling, device_of
 from compilelint.runtime.frames import absolute, plain_name, user_owned, user_stack
 from compilelint.runtime.rewritten import FirstBreaks
 from compilelint.runtime.wire import Recorder
 
-_MESSAGE = "called a synchronizing CUDA operation"
+WAITS = "The host waits for the GPU here."
+MESSAGE = "called a synchronizing CUDA operation"
 _COMPILERS = (
     ("_dynamo/convert_frame.py", ""),
     ("_inductor/compile_fx.py", "compile_fx"),
@@ -49,11 +52,11 @@ def watch(job: Job, recorder: Recorder) -> None:
                 pass
         calls = call_all(model, target)
         while True:
-            with syncs(breaks) as seen:
+            with syncs(breaks) as seen, unpinned.copies(lambda: current(breaks)) as copies:
                 more = next(calls, None)
-            for stack, hits in seen.items():
-                reason = "The host waits for the GPU here."
-                recorder.observe("sync", stack[-1], reason, hits=hits, stack=stack)
+            for reason, places in ((WAITS, seen), (unpinned.REASON, copies)):
+                for stack, hits in places.items():
+                    recorder.observe("sync", stack[-1], reason, hits=hits, stack=stack)
             if more is None:
                 break
     recorder.send("watched", channels=("sync",))
@@ -82,12 +85,12 @@ def sync_warnings(breaks: FirstBreaks) -> Iterator[Counter[tuple[Step, ...]]]:
     seen: Counter[tuple[Step, ...]] = Counter()
 
     def add() -> None:
-        stack = () if _compiling() else _stack(breaks)
+        stack = current(breaks)
         if stack:
             seen[stack] += 1
 
     def on_warning(message: Any, *args: Any, **kwargs: Any) -> None:
-        if _MESSAGE in str(message):
+        if MESSAGE in str(message):
             add()
 
     def on_call(frame: FrameType, event: str, function: Any) -> None:
@@ -127,6 +130,11 @@ def _compiling() -> bool:
 def _makes_code(code: CodeType) -> bool:
     path = Path(code.co_filename).as_posix()
     return any(path.endswith(f"/torch/{file}") and part in code.co_name for file, part in _COMPILERS)
+
+
+def current(breaks: FirstBreaks) -> tuple[Step, ...]:
+    """The user's stack as it stands, outermost first; none while code is being made."""
+    return () if _compiling() else _stack(breaks)
 
 
 def _stack(breaks: FirstBreaks) -> tuple[Step, ...]:

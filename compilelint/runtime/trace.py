@@ -20,6 +20,7 @@ from compilelint.runtime.frames import plain_name, user_owned
 from compilelint.runtime.inside import Heard
 from compilelint.runtime.processes import ProcessRun, together
 from compilelint.runtime.relocation import Relocation
+from compilelint.runtime.trace_graphs import TracedCudaGraphs
 from compilelint.runtime.trace_log import TraceLog, TraceRecord
 
 _SINCE_2_6 = "structured_logging_overhead_s"
@@ -108,6 +109,7 @@ class TraceProcess:
         self.rank: int | None = None
         self.quotes: dict[str, dict[int, str]] = {}
         self._heard = Heard("")
+        self._cuda_graphs = TracedCudaGraphs(self._heard)
         self._strings: dict[int, str] = {}
         self._beginnings: dict[object, Step] = {}
         self._resumed: set[object] = set()
@@ -133,6 +135,11 @@ class TraceProcess:
             self._add_graph(compile_id, record.payload)
         elif "compilation_metrics" in metadata:
             self._end(compile_id, metadata["compilation_metrics"])
+        elif "compilation_metrics_runtime" in metadata:
+            metrics = metadata["compilation_metrics_runtime"]
+            self._cuda_graphs.add_metrics(compile_id, metrics, self._beginnings.get(compile_id[0]))
+        elif "inductor_output_code" in metadata:
+            self._cuda_graphs.add_code(compile_id, record.payload)
         elif "artifact" in metadata:
             self._artifact(compile_id, metadata["artifact"].get("name"), record.payload)
 
@@ -171,6 +178,9 @@ class TraceProcess:
         elif name == "recompile_reasons":
             self._tells_recompiles = True
             self._add_recompile(compile_id, _reasons(payload))
+        elif name == "inductor_post_grad_graph":
+            self._quote_graph(payload)
+            self._cuda_graphs.add_graph(compile_id, payload)
         elif name == "torch_version":
             self._torch = str(_object(payload).get("pytorch_version", self._torch))
 
@@ -199,6 +209,11 @@ class TraceProcess:
         for found in _GRAPH_LINE.finditer(text):
             if user_owned(found["path"]):
                 lines.setdefault(found["path"], set()).add(int(found["line"]))
+        self._quote_graph(text)
+
+    def _quote_graph(self, text: str) -> None:
+        for found in _GRAPH_LINE.finditer(text):
+            if user_owned(found["path"]):
                 self.quotes.setdefault(found["path"], {})[int(found["line"])] = found["code"].strip()
 
     def _quote(self, text: str) -> None:
@@ -215,6 +230,7 @@ class TraceProcess:
             self._tells_breaks = self._tells_recompiles = True
         self._torch = metrics.get("pytorch_version") or self._torch
         self._begin(compile_id[0], metrics)
+        self._cuda_graphs.add_metrics(compile_id, metrics, self._beginnings.get(compile_id[0]))
         failure = str(metrics.get("fail_reason") or "")
         compilation = self._compilation(compile_id)
         if metrics.get("recompile_reason") and not compilation.recompiled:

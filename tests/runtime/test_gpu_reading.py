@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import sys
 import warnings
 from pathlib import Path
@@ -14,13 +13,14 @@ from typing import Any
 import pytest
 import torch
 
-from compilelint.model import TargetRun
-from compilelint.runtime import generated
+from compilelint.model import Step, TargetRun
+from compilelint.runtime import generated, unpinned
 from compilelint.runtime.cudagraph import CudagraphLog
 from compilelint.runtime.device import place
 from compilelint.runtime.mutation import InputWrites
 from compilelint.runtime.rewritten import FirstBreaks
 from compilelint.runtime.sync import sync_warnings
+from compilelint.runtime.sync_watch import SyncWatch
 from compilelint.runtime.target import Target
 from compilelint.runtime.wire import Recorder, fold, read_records
 
@@ -38,7 +38,7 @@ def logged(tmp_path: Path, *messages: str, writes: InputWrites | None = None) ->
     records = tmp_path / "records"
     listener = CudagraphLog(Recorder(str(records), "t"), writes or InputWrites())
     for message in messages:
-        listener.emit(logging.LogRecord("x", logging.DEBUG, "x", 1, message, None, None))
+        listener.hear(message)
     listener.finish()
     return fold("t", read_records(records)[0])
 
@@ -77,6 +77,44 @@ def test_a_graph_that_is_not_recorded_names_the_mutation(tmp_path: Path) -> None
 def test_a_skip_without_a_stack_is_at_the_call(tmp_path: Path) -> None:
     (found,) = logged(tmp_path, "skipping cudagraphs due to cpu device (arg0_1)").evidence
     assert found.path == HERE
+
+
+def test_what_a_graph_is_recorded_again_for_is_told_and_what_is_no_cuda_graph_is_not(tmp_path: Path) -> None:
+    outcome = logged(
+        tmp_path,
+        "    op0: reason=partition includes all ops when cudagraphs is disabled, ir=ComputedBuffer",
+        "Recording cudagraph tree for graph without symints",
+        *(f"Recording cudagraph tree for symint key ({size}, 2)" for size in (8, 8, 12, 16)),
+        "[0/0] Re-recording function=partition_0, reason=static input data pointer changed.\n"
+        'input name: arg0_1. input stack trace:   File "/home/u/net.py", line 3, in forward',
+    )
+    sizes, moved = outcome.evidence
+    assert (sizes.path, sizes.hits) == (HERE, 2)
+    assert sizes.reason == "A CUDA graph is recorded for each size of an input, now for (12, 2)."
+    assert (moved.line, moved.reason) == (3, "A CUDA graph is recorded again: static input data pointer changed.")
+
+
+def test_all_lines_of_an_op_that_is_left_out_are_known_while_inductor_works(tmp_path: Path) -> None:
+    from torch._inductor.scheduler import Scheduler
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        x = x * 2  # first part
+        return x.sin()  # second part
+
+    listener = CudagraphLog(Recorder(str(tmp_path / "records"), "t"), InputWrites())
+    codegen = Scheduler.codegen
+
+    def codegen_heard(scheduler: Any) -> Any:
+        for node in scheduler.nodes:
+            listener.hear(f"    {node.get_name()}: reason=cpu ops, ir=ComputedBuffer")
+        listener.finish()
+        return codegen(scheduler)
+
+    with pytest.MonkeyPatch.context() as patch, torch._inductor.config.patch(force_disable_caches=True):
+        patch.setattr(Scheduler, "codegen", codegen_heard)
+        torch.compile(step)(torch.ones(3))
+    outcome = fold("t", read_records(tmp_path / "records")[0])
+    assert {item.line for item in outcome.evidence} == {line_of("first part"), line_of("second part")}
 
 
 def test_a_sync_is_at_the_innermost_line_of_the_program() -> None:
@@ -172,12 +210,11 @@ def test_a_mutated_input_is_at_every_line_that_writes_to_it(tmp_path: Path) -> N
 
     def backend(module: Any, inputs: Any) -> Any:
         writes.add(module.graph)
-        space = {"emit": listener.emit, "record": record, "forward": module.forward}
-        exec(compile("def run(*values):\n    emit(record)\n    return forward(*values)", "<graph>", "exec"), space)
+        space = {"hear": listener.hear, "said": skipped, "forward": module.forward}
+        exec(compile("def run(*values):\n    hear(said)\n    return forward(*values)", "<graph>", "exec"), space)
         return space["run"]
 
     skipped = "skipping cudagraphs due to mutated inputs (2 instances)"
-    record = logging.LogRecord("x", logging.WARNING, "x", 1, skipped, None, None)
     listener = CudagraphLog(Recorder(str(tmp_path / "records"), "t"), writes)
     kept = torch.zeros(2, 2)
     torch._dynamo.mark_static_address(kept)
@@ -206,3 +243,62 @@ def test_a_target_moves_with_its_marks() -> None:
     held = [cell.cell_contents for cell in moved.model.__closure__]
     assert [(value.is_leaf, value.requires_grad) for value in held if isinstance(value, torch.Tensor)] == [(True, True)]
     assert next(value for value in held if isinstance(value, dict))["cache"] is first
+
+
+class Side:
+    """A tensor as far as a copy shows it."""
+
+    def __init__(self, device: str, pinned: bool = False) -> None:
+        self.device = torch.device(device)
+        self.is_pinned = lambda: pinned
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "waits"),
+    [
+        (Side("cpu"), Side("cuda"), True),
+        (Side("cuda"), Side("cpu"), True),
+        (Side("cpu", pinned=True), Side("cuda"), False),
+        (Side("cuda"), Side("cpu", pinned=True), False),
+        (Side("cuda:0"), Side("cuda:1"), False),
+        (Side("cpu"), Side("cpu"), False),
+    ],
+)
+def test_a_copy_waits_for_memory_that_is_not_pinned(source: Side, destination: Side, waits: bool) -> None:
+    assert unpinned.waits(source, destination) is waits
+
+
+def test_only_copies_that_ask_not_to_wait_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unpinned, "waits", lambda source, destination: True)
+    x, here = torch.ones(2), (Step(HERE, 1, "step"),)
+    with unpinned.copies(lambda: here) as seen:
+        x.to("cpu", non_blocking=True)
+        x.to("cpu", torch.float64, True)
+        x.copy_(torch.zeros(2), True)
+        x.to("cpu", copy=True)
+        x.copy_(torch.zeros(2))
+    x.to("cpu", non_blocking=True)
+    assert seen == {here: 3}
+    assert "to" not in vars(torch.Tensor)
+
+
+def test_syncs_of_a_program_are_heard_whatever_it_does_with_warnings(tmp_path: Path) -> None:
+    watch = SyncWatch(Recorder(str(tmp_path / "records"), "t"), FirstBreaks())
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        for name in ("_showwarnmsg", "_add_filter", "resetwarnings"):
+            patch.setattr(warnings, name, getattr(warnings, name))
+        watch.take_warnings()
+        with warnings.catch_warnings(record=True) as recorded:
+            for action in ("error", "ignore", "always"):
+                warnings.simplefilter(action)  # type: ignore[arg-type]
+                warnings.warn(MESSAGE, stacklevel=1)  # again and again
+            warnings.resetwarnings()
+            warnings.warn("its own", stacklevel=1)
+            warnings.warn(MESSAGE, stacklevel=1)  # once
+            warnings.simplefilter("error")
+            with pytest.raises(UserWarning, match="its own"):
+                warnings.warn("its own", stacklevel=1)
+        watch.record_rest()
+    assert [str(warning.message) for warning in recorded] == ["its own"]
+    outcome = fold("t", read_records(tmp_path / "records")[0])
+    assert [(item.line, item.hits) for item in outcome.evidence] == [(line_of("again and again"), 3)]

@@ -103,6 +103,23 @@ def test_the_installed_torch_traces_what_is_observed_in_it(tmp_path: Path, monke
     assert (read.torch, read.device) == (observed.torch, observed.device)
 
 
+def test_what_inductor_leaves_out_of_cuda_graphs_is_at_its_lines() -> None:
+    program = TRACES / "gpu_program.py"
+    run = read_trace(TRACES / "torch-2.11-cuda.log", [program])
+    assert (run.status, run.detail, run.device, run.torch) == ("ok", "", "cuda", "2.11.0+cu130")
+    lines = program.read_text(encoding="utf-8").splitlines()
+    found = {(item.channel, lines[item.line - 1].rpartition("  # ")[2], item.reason) for item in run.evidence}
+    assert {item[:2] for item in found if item[0] != "cudagraph"} == {("graph-break", "item")}
+    assert {item[1:] for item in found if item[0] == "cudagraph"} == {
+        ("left out", "CUDA graphs leave out aten.mul.Tensor: cpu ops."),
+        ("left out", "CUDA graphs leave out aten.sin.default: cpu ops."),
+        ("copied", "CUDA graphs leave out prims.device_put.default: DeviceCopy ops."),
+        ("skipped", "No CUDA graph is recorded: cpu device (arg0_1)."),
+        ("sizes", "Its CUDA graphs are recorded more than once, as they are for each size of an input."),
+    }
+    assert "cudagraph" not in run.watched  # that an input is written to is found out later, and not told
+
+
 # -- files that are whole and files that are not -----------------------------------------------------------------------
 
 

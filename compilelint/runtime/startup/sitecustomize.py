@@ -9,8 +9,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Sequence
-from importlib.machinery import ModuleSpec, PathFinder
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 _AWAITED = "torch._dynamo.convert_frame"
@@ -18,33 +18,46 @@ _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 (path
 _RECORDS = os.environ.get("COMPILELINT_RECORDS")  # now: the program may clear its environment
 
 
-class DynamoImport:
-    """The first of the import system's finders, until Dynamo's frame converter is imported; then it is observed."""
+class AwaitedImport:
+    """The first of the import system's finders, until the module `name` is imported; then `then` is given it."""
+
+    def __init__(self, name: str, then: Callable[[ModuleType], object]) -> None:
+        self._name = name
+        self._then = then
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Nothing for any other module: the finders that come after answer for those."""
-        if name != _AWAITED or self not in sys.meta_path:
+        if name != self._name or self not in sys.meta_path:
             return None
         sys.meta_path.remove(self)
-        spec = PathFinder.find_spec(name, path, target)
+        found = (finder.find_spec(name, path, target) for finder in sys.meta_path)  # others may await it as well
+        spec = next(filter(None, found), None)
         if spec is not None and spec.loader is not None:
             load = spec.loader.exec_module
 
             def exec_module(module: ModuleType) -> None:
                 load(module)
-                _observe()
+                self._then(module)
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
 
 
-def _observe() -> None:
+def when_imported(name: str, then: Callable[[ModuleType], object]) -> None:
+    """Call `then` with the module `name` once it is imported, at once if it is already."""
+    if name in sys.modules:
+        then(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, AwaitedImport(name, then))
+
+
+def _observe(dynamo: ModuleType) -> None:
     """Attach the observers. If they cannot be had in this process, that costs the observation and not the program."""
     try:
         _find_compilelint()
-        importlib.import_module("compilelint.runtime.attach").attach(_RECORDS)
+        importlib.import_module("compilelint.runtime.attach").attach(_RECORDS, when_imported)
     except Exception as error:
         _note(f"process {os.getpid()} could not be observed: {type(error).__name__}: {error}")
 
@@ -87,5 +100,5 @@ def _run_the_one_before() -> None:
 
 
 if _RECORDS:
-    sys.meta_path.insert(0, DynamoImport())
+    when_imported(_AWAITED, _observe)
 _run_the_one_before()
