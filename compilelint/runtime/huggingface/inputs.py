@@ -200,10 +200,29 @@ def _sounds(config: Any, taken: frozenset[str]) -> Iterator[Offer]:
 
 
 def _series(config: Any, taken: frozenset[str]) -> Iterator[Offer]:
+    if "past_time_features" in taken:
+        yield functools.partial(_dated, config)
     if "past_values" in taken:
         length = _number(config, "context_length") or 32
         channels = _number(config, "num_input_channels") or 1
         yield functools.partial(_noise, "past_values", (length, channels))
+
+
+def _dated(config: Any, call: int) -> Inputs:
+    """A growing batch of series with the features of each point in time, as far back as the model looks."""
+    import torch
+
+    ahead = _number(config, "prediction_length") or 1
+    past = (_number(config, "context_length") or ahead) + max(setting(config, "lags_sequence") or (0,))
+    features = _number(config, "num_time_features") or 0
+    batch = _BATCH + call
+    return {
+        "past_values": torch.rand(batch, past),
+        "past_time_features": torch.rand(batch, past, features),
+        "past_observed_mask": torch.ones(batch, past),
+        "future_values": torch.rand(batch, ahead),
+        "future_time_features": torch.rand(batch, ahead, features),
+    }
 
 
 # -- reading a configuration ----------------------------------------------------------------------------------------

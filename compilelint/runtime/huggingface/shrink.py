@@ -48,7 +48,7 @@ _PATTERNS: _Table = (
 )
 """Every how many layers another kind comes: so often that two layers have both."""
 _FEW: _Table = (*_DEPTHS, *_EXPERTS, *_PATTERNS, (r"num_queries|num_query_tokens|num_image_tokens", 16))
-_UNSAID = {"head_dim": 16, "num_experts_per_tok": 2}
+_UNSAID = {"head_dim": 16, "num_experts_per_tok": 2, "prediction_length": 4}
 """What some configurations leave open though their model needs it."""
 _WORDS = 512
 _TOKEN = re.compile(r"(.*_)?token_(id|index)|(.*_)?(start|end|pad|bos|eos)_id|mask_index")
@@ -96,6 +96,8 @@ class _Shrinking:
             small = self._small(default, name, table) if name not in parts else None
             if small is not None:
                 given[name] = small
+            if small is not None and any(re.fullmatch(names, name) for names, _ in _DEPTHS):
+                given[name] = max(small, min(_last_stage(default), setting(default, name)))
         if "num_hidden_layers" in given:
             given["num_hidden_layers"] = _layers_showing_each_kind(default, given["num_hidden_layers"])
         return given
@@ -144,6 +146,13 @@ def _own_terms(part: Any) -> dict[str, Any]:
     return {
         name: value for name, value in part.to_diff_dict().items() if not (isinstance(value, list) and "layer" in name)
     }
+
+
+def _last_stage(config: Any) -> int:
+    """The number of the last layer whose output a part is told to hand on; 0 where it hands on what it always does."""
+    features = config.to_diff_dict().get("out_features") or ()
+    numbers = [int(name.removeprefix("stage")) for name in features if re.fullmatch(r"stage\d+", str(name))]
+    return max(numbers, default=0)
 
 
 def _has_stages(config: Any) -> bool:
