@@ -97,16 +97,19 @@ def test_what_a_graph_is_recorded_again_for_is_told_and_what_is_no_cuda_graph_is
 def test_all_lines_of_an_op_that_is_left_out_are_known_while_inductor_works(tmp_path: Path) -> None:
     from torch._inductor.scheduler import Scheduler
 
-    def step(x: torch.Tensor) -> torch.Tensor:
+    def step(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         x = x * 2  # first part
-        return x.sin()  # second part
+        waves = x.sin()  # second part
+        return waves, x.cos()  # fused with it
 
     listener = CudagraphLog(Recorder(str(tmp_path / "records"), "t"), InputWrites())
+    names: list[str] = []
     codegen = Scheduler.codegen
 
     def codegen_heard(scheduler: Any) -> Any:
-        for node in scheduler.nodes:
-            listener.hear(f"    {node.get_name()}: reason=cpu ops, ir=ComputedBuffer")
+        names.extend(node.get_name() for node in scheduler.nodes)
+        for name in names:
+            listener.hear(f"    {name}: reason=cpu ops, ir=ComputedBuffer")
         listener.finish()
         return codegen(scheduler)
 
@@ -114,7 +117,9 @@ def test_all_lines_of_an_op_that_is_left_out_are_known_while_inductor_works(tmp_
         patch.setattr(Scheduler, "codegen", codegen_heard)
         torch.compile(step)(torch.ones(3))
     outcome = fold("t", read_records(tmp_path / "records")[0])
-    assert {item.line for item in outcome.evidence} == {line_of("first part"), line_of("second part")}
+    marks = ("first part", "second part", "fused with it")
+    assert {item.line for item in outcome.evidence} == set(map(line_of, marks))
+    assert names == ["op0_op1"]
 
 
 def test_a_sync_is_at_the_innermost_line_of_the_program() -> None:
