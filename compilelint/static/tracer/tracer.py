@@ -423,9 +423,7 @@ class Tracer:
     def instance_of(self, ref: ClassRef) -> Value:
         """An instance of a project class of which only the class is known."""
         module = self.program.module(ref.module)
-        if module is None:
-            return UNKNOWN
-        return self.constructions.bare(ref, self.module_frame(module))
+        return UNKNOWN if module is None else self.constructions.bare(ref, self.module_frame(module))
 
     def is_enum(self, ref: ClassRef) -> bool:
         """Whether a class is an enumeration."""
