@@ -174,6 +174,9 @@ class View(Protocol):
         of a method is unknown, `?` when the callee is.
         """
 
+    def classes(self, value: Value) -> tuple[ast.ClassDef, ...]:
+        """The project's classes that an object of exactly one of them is made of, in method resolution order."""
+
     def changed(self, node: ast.Attribute) -> Place | None:
         """Where driving code gives an attribute another value between two calls of what is compiled; None if nowhere.
 

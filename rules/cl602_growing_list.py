@@ -19,7 +19,8 @@ limit is hit and the function runs eager.
 ## Limits
 
 A container that the function also clears, rebinds or pops from keeps its length and is not reported; nor is a
-`deque(maxlen=…)`, which stops growing.
+`deque(maxlen=…)`, which stops growing. Where a method that the class calls empties it, inherited or not, this is
+possible only.
 
 ## References
 
@@ -212,9 +213,10 @@ def _runs_once(qualname: str) -> bool:
 
 
 def _confidence(place: ast.expr, view: View) -> Confidence:
-    if view.assumed or _asked_first(place, view):
+    emptying = set(_emptied_by(place, view))
+    if view.assumed or _asked_first(place, view) or emptying & _called_methods(place, view):
         return "possible"
-    return "likely" if _emptied_elsewhere(place, view) else "certain"
+    return "likely" if emptying else "certain"
 
 
 def _asked_first(place: ast.expr, view: View) -> bool:
@@ -277,15 +279,30 @@ def _shrinks(grown: ast.expr, place: ast.expr, growth: ast.AST, view: View) -> b
     )
 
 
-def _emptied_elsewhere(place: ast.expr, view: View) -> bool:
-    """Whether another method of the class rebinds or clears it: then it may be empty again at each call."""
-    owner = class_node(view.kind(place.value)) if isinstance(place, ast.Attribute) else None
-    return any(
-        any(True for _ in written(place, function))
-        or any(
+def _methods(place: ast.expr, view: View) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """The methods of the class that keeps the container, inherited ones included, but no constructor."""
+    owners = view.classes(view.kind(place.value)) if isinstance(place, ast.Attribute) else ()
+    return (method for owner in owners for method in functions_in(owner) if method.name != "__init__")
+
+
+def _emptied_by(place: ast.expr, view: View) -> Iterator[str]:
+    """The methods that rebind or clear it: then it may be empty again at each call."""
+    for method in _methods(place, view):
+        clears = any(
             isinstance(node, ast.Attribute) and node.attr in SHRINKING and same_place(node.value, place)
-            for node in ast.walk(function)
+            for node in own_nodes(method)
         )
-        for function in functions_in(owner or ast.Module([], []))
-        if function.name != "__init__"
-    )
+        if clears or any(True for _ in written(place, method)):
+            yield method.name
+
+
+def _called_methods(place: ast.expr, view: View) -> set[str]:
+    """The methods that other methods call on the same object."""
+    return {
+        node.func.attr
+        for method in _methods(place, view)
+        for node in own_nodes(method)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and ast.unparse(node.func.value) == "self"
+    }

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from compilelint.model import Engine, Span
 from compilelint.rule import Passing, Place, RegionKind
+from compilelint.static.definitions import ClassRef
 from compilelint.static.places import span_of
 from compilelint.static.public import PUBLIC_FUNCTION
 from compilelint.static.shapes import probe_of
@@ -103,6 +104,17 @@ class FrameView:
                 return False
             frame = frame.caller
         return True
+
+    def classes(self, value: Value) -> tuple[ast.ClassDef, ...]:
+        """See View."""
+        owners = {option.ref for option in options(value) if isinstance(option, Instance)}
+        if len(owners) != 1:
+            return ()
+        program = self.frame.tracer.program
+        found = [ref for ref in program.mro(owners.pop()) if isinstance(ref, ClassRef)]
+        for ref in found:
+            program.note(ref.module, "class", ref.qualname, ref.node.lineno)
+        return tuple(ref.node for ref in found)
 
     def changed(self, node: ast.Attribute) -> Place | None:
         """See View."""
