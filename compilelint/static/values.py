@@ -369,6 +369,15 @@ def gives_tensors(value: Value) -> bool:
     )
 
 
+def gives_arrays(value: Value) -> bool:
+    """Whether a value is a numpy array and nothing else, or a tuple or list of them."""
+    return all(
+        isinstance(option, Array)
+        or (isinstance(option, Sequence) and all(map(gives_arrays, option.items or (option.element,))))
+        for option in options(value)
+    )
+
+
 def gives_module(value: Value) -> bool:
     """Whether a value is a torch.nn module, or a tuple or list with one in it."""
     return any(

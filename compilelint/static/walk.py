@@ -30,6 +30,7 @@ from compilelint.static.values import (
     Instance,
     Scalar,
     Value,
+    gives_arrays,
     gives_module,
     gives_tensors,
     options,
@@ -230,8 +231,8 @@ class Walk:
             return
         returns_number = all(isinstance(option, (Const, Scalar)) for option in options(result))
         drives = self.tracer.drives(way)
-        if gives_module(result) and not drives:
-            return  # it builds models
+        if (gives_module(result) or gives_arrays(result)) and not drives:
+            return  # it builds models, or hands what they made over to numpy
         if drives or gives_tensors(result) or (takes_tensor(root.ref, module, self.tracer) and not returns_number):
             self.flagger.most = "certain" if drives else "likely"
             self.tracer.show(way, root.why)

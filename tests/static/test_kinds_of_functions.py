@@ -310,6 +310,7 @@ def test_annotation(annotation: str, kind: str) -> None:
         ),
         ("x, H, W", "x = x * H * W\n    probe(W)", "unknown"),
         ("x, W", "x = x * W\n    probe(W)", "a tensor (by annotation or use)"),
+        ("local_rank", "y = local_rank + 1\n    probe(local_rank)", "unknown"),
         ("x, num_heads", "x = x * num_heads\n    probe(num_heads)", "unknown"),
         ("x, given=3", "probe(given)", "a Python int passed in"),
         ("x, given=True", "probe(given)", "a Python bool passed in"),

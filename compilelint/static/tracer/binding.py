@@ -232,7 +232,7 @@ def root_arguments(ref: FunctionRef, bound: bool, table: Table) -> dict[str, Val
 
 
 _NUMBER_NAME = re.compile(
-    r"(^|_)(size|sizes|shape|shapes|dims?|dimensions?|height|width|length|len|stride|num|idx|index|mode|name|type|config|cfg|chunk|steps?|start|stop|end|count|epochs?|eps|lr)$"
+    r"(^|_)(size|sizes|shape|shapes|dims?|dimensions?|height|width|length|len|stride|num|idx|index|rank|gpu|seed|port|mode|name|type|config|cfg|chunk|steps?|start|stop|end|count|epochs?|eps|lr)$"
     r"|^(n|num|use|is|return|output|with|do)_|^[ijn]$"
 )
 """How numbers, flags and settings are called."""
