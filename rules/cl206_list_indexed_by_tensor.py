@@ -70,7 +70,8 @@ def read_back_indices(node: ast.Subscript, by_key: bool, view: View) -> Iterator
             hazard: Hazard | None = "frame-skip" if sliced or by_key else None
             yield Hit(
                 node,
-                f"`{view.text(node.value)}` is a Python container: `{view.text(bound)}` is read back to index it",
+                f"`{view.text(bound)}` is a tensor and `{view.text(node.value)}` a Python container: Dynamo reads the"
+                " index back and splits the graph here",
                 "stack the choices and use `index_select`, or pass the index in as a Python int",
                 confidence,
                 hazard,

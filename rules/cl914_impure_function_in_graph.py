@@ -1,12 +1,12 @@
 """A function that is put into the graph as it stands must not read or change anything but its arguments.
 
 ## What it does
-Finds calls, in compiled code, of functions marked `torch.compiler.allow_in_graph` whose body reads what other functions
-of the file change, writes a global, adds to a list or dict outside, or prints.
+Finds calls, in compiled code, of functions marked `torch.compiler.allow_in_graph` or `torch._dynamo.nonstrict_trace`
+whose body reads what other functions of the file change, writes a global, adds to a list or dict outside, or prints.
 
 ## Why it costs
-The mark promises that the function computes its result from its arguments alone. Dynamo does not look inside and guards
-on nothing it reads; the backend runs it once, with fake tensors, while it traces. What it read stays as it was, and
+Either mark promises that the function computes its result from its arguments alone. Dynamo does not look inside and
+guards on nothing it reads; the backend runs it once, with fake tensors, while it traces. What it read stays as it was, and
 what it wrote is never written again. Measured on torch 2.13 with the aot_eager backend: a function that counts its
 calls in a list and adds the count returns 8, 8, 8 where eager code returns 4, 6, 8.
 
@@ -15,7 +15,7 @@ calls in a list and adds the count returns 8, 8, 8 where eager code returns 4, 6
 - Or make it an operator: `torch.library.custom_op` with `mutates_args`, which runs anew at each call.
 
 ## References
-PyTorch documentation, `torch.compiler.allow_in_graph`.
+PyTorch documentation, `torch.compiler.allow_in_graph` and `torch._dynamo.nonstrict_trace`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from torch import nn
 LIMITS = {"clip": 1.0}
 
 
-@torch.compiler.allow_in_graph
+@torch._dynamo.nonstrict_trace
 def clipped(x):
     return x.clamp(max=LIMITS["clip"])
 
@@ -126,7 +126,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 
 def _is_mark(decorator: ast.expr) -> bool:
-    return ast.unparse(decorator).rpartition(".")[2] == "allow_in_graph"
+    return ast.unparse(decorator).rpartition(".")[2] in ("allow_in_graph", "nonstrict_trace")
 
 
 def _effects(function: ast.FunctionDef) -> Iterator[str]:
