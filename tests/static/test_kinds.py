@@ -124,6 +124,8 @@ torch.nonzero(x)  # a tensor of int
 torch.unique(index, return_counts=True)  # a tuple of (a tensor of int, a tensor of int)
 x.unique(True, True, True)  # a tuple of (a tensor of float, a tensor of int, a tensor of int)
 x.unique_consecutive()  # a tensor of float
+(torch.unique(index, return_counts=True)[1].cumsum(0) - 1)[0]  # a scalar tensor of int
+x.flatten().sort()[0][0]  # a scalar tensor of float
 x.nanmedian(dim=0)  # a tuple of (a tensor of float, a tensor of int)
 x.nanmedian()  # a scalar tensor of float
 F.max_pool1d(x[None], 2)  # a tensor of float

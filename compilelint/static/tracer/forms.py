@@ -7,6 +7,7 @@ from compilelint.static.values import NONE, Const, Sequence, Tensor, Value, opti
 Keywords = dict[str, Value]
 
 _PAIRS = frozenset({"sort", "topk", "kthvalue", "mode", "cummax", "cummin"})
+_KEEP_RANK = frozenset({"sort", "topk", "cummax", "cummin"})
 _BY_DIMENSION = frozenset({"max", "min", "median", "nanmedian"})
 _UNIQUE = {"unique": 2, "unique_consecutive": 1}
 """Where the flag `return_inverse` stands among the arguments after the tensor; `return_counts` follows it."""
@@ -19,8 +20,9 @@ def form_of_result(result: Value, tail: str, args: tuple[Value, ...], keywords: 
     """
     first = next((tensor for arg in args[:1] for tensor in tensors_in(arg)), None)
     if tail in _PAIRS or tail in _BY_DIMENSION:
-        values = Tensor(first.element, None, first.sure) if first is not None else Tensor()
-        pair = Sequence("tuple", (values, Tensor("int")))
+        rank = first.rank if first is not None and tail in _KEEP_RANK else None
+        values = Tensor(first.element, rank, first.sure) if first is not None else Tensor()
+        pair = Sequence("tuple", (values, Tensor("int", rank)))
         return pair if tail in _PAIRS or _has_dimension(args, keywords) else values
     if first is None:
         return result
@@ -30,9 +32,10 @@ def form_of_result(result: Value, tail: str, args: tuple[Value, ...], keywords: 
         return Tensor("int", 2, first.sure)
     if tail in _UNIQUE:
         place = _UNIQUE[tail]
-        flags = (("return_inverse", place), ("return_counts", place + 1))
-        extra = tuple(Tensor("int") for name, position in flags if _flag(name, position, args, keywords))
-        values = Tensor(first.element, None, first.sure)
+        whole = keywords.get("dim", args[place + 2] if len(args) > place + 2 else NONE) == NONE
+        parts = (("return_inverse", place, first.rank if whole else 1), ("return_counts", place + 1, 1))
+        extra = tuple(Tensor("int", rank) for name, position, rank in parts if _flag(name, position, args, keywords))
+        values = Tensor(first.element, 1 if whole else first.rank, first.sure)
         return Sequence("tuple", (values, *extra)) if extra else values
     if "max_pool" in tail and "unpool" not in tail:
         values = Tensor(first.element, first.rank, first.sure)

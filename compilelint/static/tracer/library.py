@@ -61,7 +61,7 @@ _SAME_RANK = frozenset(
         "clone contiguous detach clamp abs neg relu exp log sqrt long int float bool half double to cuda cpu add "
         "sub mul div masked_fill bitwise_not logical_not sigmoid tanh sin cos round floor ceil requires_grad_ eq "
         "ne lt le gt ge isnan isinf isfinite logical_and logical_or zeros_like ones_like minimum maximum pow "
-        "square type_as sign ceil_ floor_ clamp_ mul_ add_"
+        "square type_as sign ceil_ floor_ clamp_ mul_ add_ cumsum cumprod flip roll argsort rsqrt reciprocal nan_to_num"
     ).split()
 )
 _REDUCTIONS = frozenset(
