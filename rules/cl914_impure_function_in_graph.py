@@ -6,8 +6,8 @@ whose body reads what other functions of the file change, writes a global, adds 
 
 ## Why it costs
 Either mark promises that the function computes its result from its arguments alone. Dynamo does not look inside and
-guards on nothing it reads; the backend runs it once, with fake tensors, while it traces. What it read stays as it was, and
-what it wrote is never written again. Measured on torch 2.13 with the aot_eager backend: a function that counts its
+guards on nothing it reads; the backend runs it once, with fake tensors, while it traces. What it read stays as it was,
+and what it wrote is never written again. Measured on torch 2.13 with the aot_eager backend: a function that counts its
 calls in a list and adds the count returns 8, 8, 8 where eager code returns 4, 6, 8.
 
 ## Write instead
