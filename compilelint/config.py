@@ -6,7 +6,6 @@ Keys are written in kebab-case and checked: an unknown key or a value of the wro
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -15,11 +14,6 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from compilelint.model import CONFIDENCES, ENGINES, Confidence, Engine
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 FailOn = Literal["any", "certain", "confirmed", "never"]
 Device = Literal["auto", "cpu", "cuda"]
@@ -115,6 +109,8 @@ def load_settings(paths: Iterable[Path], cwd: Path, config: Path | None = None, 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` for the known word that is closest to `word`, or nothing."""
+    import difflib
+
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
     return f"; did you mean '{close[0]}'?" if close else ""
 
@@ -151,6 +147,10 @@ def _read(file: Path, required: bool = False) -> Mapping[str, Any] | None:
     ours = file.name != "pyproject.toml"
     if not ours and b"compilelint" not in data:
         return {} if required else None
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
     try:
         table: dict[str, Any] = tomllib.loads(data.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

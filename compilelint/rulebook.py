@@ -8,10 +8,13 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import compilelint.rules
 from compilelint.model import RuleCard
-from compilelint.rule import Example, Rule
+
+if TYPE_CHECKING:
+    from compilelint.rule import Example, Rule
 
 FILE_NAME = re.compile(r"^cl(?P<number>\d{3})_(?P<slug>[a-z0-9_]+)$")
 
@@ -51,6 +54,8 @@ def rule_from(module: ModuleType) -> Rule:
             raise RuleError(f"{file}: {part} is missing")
     if not module.__doc__:
         raise RuleError(f"{file}: the docstring is the rule's documentation and is missing (python -OO drops it)")
+    from compilelint.rule import Rule  # the kinds of values behind it are many, and not needed without rules
+
     summary, _, body = module.__doc__.strip().partition("\n")
     card = RuleCard(
         code=f"CL{name['number']}",

@@ -173,7 +173,7 @@ def joined(
         findings=findings,
         failures=failures,
         targets=runs,
-        cards=all_cards(),
+        cards=all_cards() if _shows_cards(request.options) else (),
         torch=torch_version(request.settings, runs),
         files=len(request.found.files),
     )
@@ -292,6 +292,11 @@ def all_cards() -> tuple[RuleCard, ...]:
     loaded = [rule.card for rule in load_rules()]
     taken = {card.code for card in loaded}
     return tuple(sorted([*loaded, *(c for c in BUILT_IN_CARDS if c.code not in taken)], key=lambda card: card.code))
+
+
+def _shows_cards(options: argparse.Namespace) -> bool:
+    """Whether a report tells about rules themselves; only for that are they loaded where nothing was walked."""
+    return any(output.format == "sarif" for output in outputs(options.output_format, options.output_file))
 
 
 def _codes() -> Collection[str]:

@@ -55,6 +55,10 @@ class Look:
 
 def render(report: Report, format: Format, look: Look) -> str:
     """The report as text in `format`, ending in a newline unless empty."""
+    if format == "full" and not (report.findings or report.targets or look.colour):
+        from compilelint.report.tally import summary_line
+
+        return "" if look.quiet else f"{summary_line(report)}\n"  # nothing to lay out: rich takes long to import
     module, function = _MODULES[format]
     text: str = getattr(importlib.import_module(f"compilelint.report.{module}"), function)(report, look)
     return text

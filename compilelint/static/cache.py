@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
@@ -198,6 +197,8 @@ def _entries(folder: Path) -> Iterator[tuple[float, int, Path]]:
 
 
 def _write(place: Path, data: bytes) -> None:
+    import tempfile
+
     handle, temporary = tempfile.mkstemp(suffix=".new", dir=place.parent)
     with os.fdopen(handle, "wb") as file:
         file.write(data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 
 from compilelint.static.index import FunctionNode, Scope
 from compilelint.static.syntax import nodes_in
@@ -151,3 +151,20 @@ def assignments(node: ast.Assign | ast.AnnAssign) -> Iterator[tuple[ast.expr, as
             yield from zip(target.elts, node.value.elts, strict=False)
         elif node.value is not None:
             yield target, node.value
+
+
+@lru_cache(maxsize=256)
+def assigned_from_outside(tree: ast.Module) -> dict[str, list[ast.expr]]:
+    """By attribute, what a file assigns to attributes of anything but `self`: `layer.attention.cache = Cache(…)`."""
+    found: dict[str, list[ast.expr]] = {}
+    for node in nodes_in(tree):
+        if isinstance(node, ast.Assign):
+            for target, value in assignments(node):
+                if isinstance(target, ast.Attribute) and not _is_self(target.value):
+                    found.setdefault(target.attr, []).append(value)
+    return found
+
+
+def _is_self(node: ast.expr) -> bool:
+    """Whether an expression is, by its name, the object whose method this is."""
+    return isinstance(node, ast.Name) and node.id in ("self", "cls")

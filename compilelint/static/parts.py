@@ -17,10 +17,9 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from compilelint.static import link
-from compilelint.static.definitions import ClassRef, assigned, is_small
+from compilelint.static.definitions import ClassRef, assigned, assigned_from_outside, is_small
 from compilelint.static.index import FunctionNode, ModuleIndex
 from compilelint.static.text import digest_of
-from compilelint.static.tracer.construction import assigned_from_outside
 
 CODE = "code"
 SURFACE = "surface"

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,12 +18,14 @@ from compilelint.rulebook import load_rules
 from compilelint.source import Sources
 from compilelint.static.cache import Cache, context_of, own_code
 from compilelint.static.combine import combined
+from compilelint.static.idle import outcome_of_idle
 from compilelint.static.places import shown
 from compilelint.static.program import Program
 from compilelint.static.work import Outcome, Task, second_pass, units
 
 if TYPE_CHECKING:
     from compilelint.config import Settings
+    from compilelint.static.dispatch import Dispatch
     from compilelint.static.tracer.frame import Frame
 
 Result = TypeVar("Result")
@@ -178,31 +180,39 @@ class _Session:
     def _worked_out(self, tasks: Sequence[Task]) -> list[Outcome]:
         if not tasks:
             return []
-        load_rules(), load(self.settings.target_torch)  # before children are forked, so that they need not
         sizes = [self._size(task) for task in tasks]
         if self.jobs and len(tasks) > 1:
             from compilelint.static.workers import batches, can_fork, in_workers
 
             if can_fork():
+                load_rules(), load(self.settings.target_torch)  # so that the children need not
                 return in_workers(tasks, batches(sizes, self.jobs), self._walked, self.jobs)
         return list(self._walked(tasks))
 
     def _size(self, task: Task) -> int:
         return len(task.modules if task.public is None else task.public)
 
+    @cached_property
+    def _dispatch(self) -> Dispatch:
+        from compilelint.static.dispatch import Dispatch
+
+        return Dispatch(load_rules())
+
     def _walked(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
         """Do the tasks one after another, in this process. They share the parsed files and nothing else."""
-        from compilelint.static.dispatch import Dispatch
-        from compilelint.static.flag import Flagger
-        from compilelint.static.walk import Walk
-
         program = Program(self.files)
-        table = load(self.settings.target_torch)
-        dispatch = Dispatch(load_rules())
+        kept = self.cache is not None
 
         def walk(task: Task) -> Outcome:
-            flagger = Flagger(dispatch, frozenset(self.linted), self.settings.engine)
-            walked = Walk(task, program, table, flagger, self.base, self.watch, kept=self.cache is not None)
+            idle = outcome_of_idle(task, program, partial(shown, base=self.base), kept=kept)
+            if idle is not None:
+                return idle
+            from compilelint.static.flag import Flagger
+            from compilelint.static.walk import Walk
+
+            flagger = Flagger(self._dispatch, frozenset(self.linted), self.settings.engine)
+            table = load(self.settings.target_torch)
+            walked = Walk(task, program, table, flagger, self.base, self.watch, kept=kept)
             outcome = walked.outcome()
             walked.tracer.forget()
             return outcome

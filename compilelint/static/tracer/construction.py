@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import ast
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from compilelint.static.definitions import (
     ClassAttribute,
     ClassRef,
     FunctionRef,
+    assigned_from_outside,
     assigned_in,
-    assignments,
     class_members,
 )
-from compilelint.static.syntax import nodes_in
 from compilelint.static.tracer.annotations import value_of_annotation
 from compilelint.static.tracer.frame import Frame, Mode, key_of
 from compilelint.static.values import (
@@ -139,23 +137,6 @@ def assigned_elsewhere(owner: Instance, name: str, tracer: Tracer) -> Value | No
         outside = assigned_from_outside(module.tree).get(name, ())
         found += [tracer.evaluate(value, frame) for value in outside[:MAX_SITES]]
     return join_all(found) if found else None
-
-
-@lru_cache(maxsize=256)
-def assigned_from_outside(tree: ast.Module) -> dict[str, list[ast.expr]]:
-    """By attribute, what a file assigns to attributes of anything but `self`: `layer.attention.cache = Cache(…)`."""
-    found: dict[str, list[ast.expr]] = {}
-    for node in nodes_in(tree):
-        if isinstance(node, ast.Assign):
-            for target, value in assignments(node):
-                if isinstance(target, ast.Attribute) and not _is_self(target.value):
-                    found.setdefault(target.attr, []).append(value)
-    return found
-
-
-def _is_self(node: ast.expr) -> bool:
-    """Whether an expression is, by its name, the object whose method this is."""
-    return isinstance(node, ast.Name) and node.id in ("self", "cls")
 
 
 def _value_in_method(node: ast.expr, method: FunctionRef, owner: Instance, tracer: Tracer) -> Value:
