@@ -99,7 +99,8 @@ class Program:
         self._found: dict[str, Path | None] = {}
         self._missed: dict[str, list[Path]] = {}
         self._digests: dict[Path, str] = {}
-        self._asked: set[str] = set()
+        self.asked: set[str] = set()
+        """The modules that something was asked of since `begin`, whether there are such or not."""
         self._named: set[str] = set()
         self._names_digests: dict[Path, str] = {}
         self.parts: dict[str, Parts] = {}
@@ -135,7 +136,7 @@ class Program:
 
     def module(self, name: str) -> ModuleIndex | None:
         """The module of that dotted name, read on first use; None if the project has none or it cannot be parsed."""
-        self._asked.add(name)
+        self.asked.add(name)
         if name not in self._modules:
             path = self._path(name)
             linted = self._names.get(path, name) if path else name
@@ -181,7 +182,7 @@ class Program:
 
     def begin(self) -> None:
         """Forget what was asked for so far: `read` and `absent` tell what is asked for from here on."""
-        self._asked.clear()
+        self.asked.clear()
         self._named.clear()
         self.noted.clear()
         self._methods.clear()
@@ -196,25 +197,25 @@ class Program:
 
     def is_asked(self, name: str) -> bool:
         """Whether more was asked of a module than which names it may bind."""
-        return name in self._asked
+        return name in self.asked
 
     def read(self) -> Iterator[tuple[str, Path, str, str]]:
         """The files that were looked into: module name, path, and the digest of their content ("" if unreadable).
 
         Last, where it was only asked which names a file may bind, their digest.
         """
-        for name in sorted(self._asked | self._named):
+        for name in sorted(self.asked | self._named):
             path = self._found.get(name)
             if path is not None and name in self._asked and self._names.get(path, name) != name:
                 continue  # a linted file by another name: its own was asked for as well
             if path is not None and path in self._digests:
-                names = "" if name in self._asked else self._names_digests.get(path, "")
+                names = "" if name in self.asked else self._names_digests.get(path, "")
                 yield name, path, self._digests[path], names
 
     @property
     def absent(self) -> frozenset[Path]:
         """The files that were looked for and are not there."""
-        return frozenset(path for name in self._asked | self._named for path in self._missed.get(name, ()))
+        return frozenset(path for name in self.asked | self._named for path in self._missed.get(name, ()))
 
     def unread(self) -> dict[Path, ReadError]:
         """The files among `read` that cannot be read or parsed, and why."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ Result = TypeVar("Result")
 STACK_BYTES = 512 * 1024 * 1024
 """The tracer recurses as deep as the code it follows; its thread gets a stack to match."""
 RECURSION_LIMIT = 60_000
+SHARED_BY = 3
+"""A module that this many tasks have asked for is parsed once for all that follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +136,9 @@ class _Session:
         self.jobs = jobs if watch is None else 0
         self.base = Path.cwd()
         self.watch = watch
-        program = Program(self.files)
-        self.linted = program.linted
+        self.program = Program(self.files)
+        self.linted = self.program.linted
+        self._asked: Counter[str] = Counter()
         self.cache: Cache | None = None
         if cache is not None:
             names = {name: str(path) for name, path in zip(self.linted, self.files, strict=True)}
@@ -186,8 +190,16 @@ class _Session:
 
             if can_fork():
                 load_rules(), load(self.settings.target_torch)  # so that the children need not
-                return in_workers(tasks, batches(sizes, self.jobs), self._walked, self.jobs)
+                with _without_collector():
+                    return in_workers(tasks, batches(sizes, self.jobs), self._walked, self.jobs, self._prepare)
         return list(self._walked(tasks))
+
+    def _prepare(self, outcome: Outcome) -> None:
+        """Parse here, for the children to come, what several tasks have asked for: each would parse it for itself."""
+        self._asked.update(outcome.asked)
+        most = self._asked.most_common(1)[0][1] if self._asked else 0
+        shared = [name for name, count in self._asked.items() if count >= max(SHARED_BY, most // 2)]
+        _with_deep_stack(lambda: [self.program.module(name) for name in shared])
 
     def _size(self, task: Task) -> int:
         return len(task.modules if task.public is None else task.public)
@@ -200,7 +212,7 @@ class _Session:
 
     def _walked(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
         """Do the tasks one after another, in this process. They share the parsed files and nothing else."""
-        program = Program(self.files)
+        program = self.program
         kept = self.cache is not None
 
         def walk(task: Task) -> Outcome:

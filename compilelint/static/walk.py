@@ -105,6 +105,7 @@ class Walk:
             ),
             read=readings(self.program, self.task, findings, self.tracer.display_path) if self.kept else {},
             absent=frozenset(path.as_posix() for path in self.program.absent),
+            asked=frozenset(self.program.asked),
         )
 
     def _name(self, ref: FunctionRef) -> str:

@@ -56,7 +56,7 @@ class Outcome:
     `fallbacks` are the rules that give way to others. `entered` are the functions and methods that regions
     reached, `public` the public ones that they did not reach, both by module and name (see `parts.Parts.name`). `read`
     is what was looked into of each file, by path, and `absent` are the files that were looked for and not there.
-    `unread` are files that cannot be read or parsed.
+    `unread` are files that cannot be read or parsed. `asked` are the modules that something was asked of.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -67,6 +67,7 @@ class Outcome:
     public: tuple[str, ...] = ()
     read: dict[str, Reading] = field(default_factory=dict)
     absent: frozenset[str] = frozenset()
+    asked: frozenset[str] = frozenset()
 
 
 def units(modules: Sequence[str]) -> Iterator[tuple[str, ...]]:

@@ -39,8 +39,16 @@ def batches(sizes: Sequence[int], jobs: int) -> list[list[int]]:
     return found
 
 
-def in_workers(tasks: Sequence[Task], batched: Sequence[Sequence[int]], walk: Walk, jobs: int) -> list[Outcome]:
+def in_workers(
+    tasks: Sequence[Task],
+    batched: Sequence[Sequence[int]],
+    walk: Walk,
+    jobs: int,
+    prepare: Callable[[Outcome], None] = lambda _: None,
+) -> list[Outcome]:
     """What `walk` gives for the tasks, in their order; up to `jobs` children at a time do a batch each.
+
+    `prepare` gets each outcome while there are children still to start: they find done what it does here.
 
     A child that dies (killed, out of memory) costs what it had left to do, as a failure of each of its modules.
     """
@@ -60,8 +68,11 @@ def in_workers(tasks: Sequence[Task], batched: Sequence[Sequence[int]], walk: Wa
             assert isinstance(ready, Connection)
             child, positions = running[ready]
             try:
-                outcomes[positions[0]] = ready.recv()
+                outcome = ready.recv()
+                outcomes[positions[0]] = outcome
                 del positions[0]
+                if len(waiting) > jobs:
+                    prepare(outcome)
             except EOFError:
                 del running[ready]
                 child.join()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.metadata
+import importlib.util
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -176,16 +177,18 @@ def test_the_oldest_table_at_or_above_is_read_or_the_newest(version: str, read: 
     assert table.target == tuple(map(int, version.split(".")[:2]))
 
 
-def test_without_a_version_the_installed_torch_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: {"torch": "2.13.0+cpu"}[name])
+def test_without_a_version_the_installed_torch_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "torch"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise AssertionError('imported')\n")
+    (package / "version.py").write_text("__all__ = ['__version__']\n__version__ = '2.13.0+cpu'\ndebug = False\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
     assert load.__wrapped__(None).target == (2, 13)
 
 
 def test_without_any_torch_the_newest_table_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> str:
-        raise importlib.metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(importlib.metadata, "version", missing)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert load.__wrapped__(None).target == shipped()[-1]
 
 
