@@ -206,7 +206,7 @@ class Program:
         """
         for name in sorted(self.asked | self._named):
             path = self._found.get(name)
-            if path is not None and name in self._asked and self._names.get(path, name) != name:
+            if path is not None and name in self.asked and self._names.get(path, name) != name:
                 continue  # a linted file by another name: its own was asked for as well
             if path is not None and path in self._digests:
                 names = "" if name in self.asked else self._names_digests.get(path, "")

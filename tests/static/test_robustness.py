@@ -15,7 +15,7 @@ from compilelint.config import Settings
 from compilelint.model import RuleCard
 from compilelint.rule import Hit, Rule, View, Watch
 from compilelint.static import lint
-from compilelint.static.tracer.tracer import MAX_DEPTH
+from compilelint.static.tracer.frame import MAX_DEPTH
 
 STEP = "@torch.compile\ndef step(x):\n"
 

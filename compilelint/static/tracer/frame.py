@@ -24,6 +24,16 @@ Mode: TypeAlias = Literal["compiled", "decode-loop", "host", "driving", "constru
 `driving` code that calls what is compiled, walked for what it does to its state: no rule is asked about either."""
 
 
+MAX_DEPTH = 40
+"""Calls nested deeper than this are not followed; the deepest models measured stay below 25."""
+MAX_RECURSION = 8
+"""A function inside itself more often than this is not followed: an argument may double with each call."""
+HOST_DEPTH = 3
+"""How far calls are followed outside of compiled regions, where only results matter; below an `__init__` too."""
+OBJECT_DEPTH = 12
+"""How far they are where objects are made for the attributes they have."""
+
+
 @dataclass(slots=True, eq=False)
 class Frame:
     """See the module's docstring. `site` is the call in `caller` that entered this frame."""
@@ -92,6 +102,22 @@ class Frame:
         frame: Frame | None = self
         while frame is not None:
             count += frame.ref.node is ref.node
+            frame = frame.caller
+        return count
+
+    def goes_too_deep(self, ref: FunctionRef, mode: Mode) -> bool:
+        """Whether a call of a function, which would run as `mode`, is not followed from here."""
+        limit = MAX_DEPTH if mode == "compiled" else HOST_DEPTH if mode in ("host", "driving") else OBJECT_DEPTH
+        if self.depth >= limit or self.entered(ref) >= MAX_RECURSION:
+            return True
+        return mode == "construct" and self._below_init() >= HOST_DEPTH
+
+    def _below_init(self) -> int:
+        """How many calls below the innermost `__init__`, or below the module, this frame is."""
+        count = 0
+        frame: Frame | None = self
+        while frame is not None and not frame.ref.qualname.endswith(("__init__", "<module>")):
+            count += 1
             frame = frame.caller
         return count
 

@@ -50,13 +50,6 @@ from compilelint.static.values import (
 if TYPE_CHECKING:
     from compilelint.knowledge.table import Table
 
-MAX_DEPTH = 40
-"""Calls nested deeper than this are not followed; the deepest models measured stay below 25."""
-MAX_RECURSION = 8
-"""A function inside itself more often than this is not followed: an argument may double with each call."""
-HOST_DEPTH = 3
-"""How far calls are followed outside of compiled regions, where only results matter."""
-
 
 class Tracer:
     """Walks the functions of one program.
@@ -265,8 +258,7 @@ class Tracer:
         mode = caller.mode
         if mode == "decode-loop" or (mode == "compiled" and attributes.is_opaque(function.ref)):
             mode = "host"
-        limit = MAX_DEPTH if mode == "compiled" else HOST_DEPTH if mode in ("host", "driving") else 12
-        if caller.depth >= limit or caller.entered(function.ref) >= MAX_RECURSION:
+        if caller.goes_too_deep(function.ref, mode):
             return UNKNOWN
         return self.run(function, args, keywords, mode, node, caller)
 
