@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -20,15 +21,15 @@ def comment(folder: Path) -> None:
     _insert(file, _first_line(_definitions(file)[0]), "# changed")
 
 
-def leaf(folder: Path) -> None:
-    """One statement more in a method of the largest file."""
-    file = largest(folder)
+def leaf_body(folder: Path) -> None:
+    """One statement more in a function of a model file that only its package imports."""
+    file = leaf_file(folder)
     _into_body(file, _functions(file)[-1])
 
 
 def attribute(folder: Path) -> None:
-    """One class attribute more in the largest file."""
-    file = largest(folder)
+    """One class attribute more in such a file."""
+    file = leaf_file(folder)
     classes = [node for node in _definitions(file) if isinstance(node, ast.ClassDef)]
     last = classes[-1].body[-1]
     _insert(file, (last.end_lineno or last.lineno) + 1, f"{' ' * last.col_offset}changed = True")
@@ -42,23 +43,45 @@ def shared(folder: Path) -> None:
 
 EDITS: dict[str, Edit] = {
     "comment": comment,
-    "method body": leaf,
-    "class attribute": attribute,
+    "body in a leaf": leaf_body,
+    "attribute in a leaf": attribute,
     "body that many use": shared,
 }
 
 
 def largest(folder: Path) -> Path:
     """The largest Python file that defines a class."""
-    files = sorted(folder.rglob("*.py"), key=lambda file: file.stat().st_size, reverse=True)
-    return next(file for file in files if any(isinstance(node, ast.ClassDef) for node in _definitions(file)))
+    return max(_with_classes(folder), key=_size)
+
+
+def leaf_file(folder: Path) -> Path:
+    """The largest such file among those that at most one other file imports; the largest of all if each is."""
+    counted = _imports(folder)
+    files = _with_classes(folder)
+    return max([file for file in files if counted[file.stem] <= 1] or files, key=_size)
 
 
 def most_imported(folder: Path) -> Path:
     """The Python file with a function whose name most import statements end in."""
+    counted = _imports(folder)
+    return max((file for file in sorted(folder.rglob("*.py")) if _functions(file)), key=lambda file: counted[file.stem])
+
+
+def _imports(folder: Path) -> Counter[str]:
+    """How many files import a module of each name; none of the standard library's names."""
+    counted: Counter[str] = Counter()
+    for file in folder.rglob("*.py"):
+        counted.update({name.rpartition(".")[2] for name in _IMPORT.findall(_text(file))} - sys.stdlib_module_names)
+    return counted
+
+
+def _with_classes(folder: Path) -> list[Path]:
     files = sorted(folder.rglob("*.py"))
-    counted = Counter(name.rpartition(".")[2] for file in files for name in set(_IMPORT.findall(_text(file))))
-    return max((file for file in files if _functions(file)), key=lambda file: counted[file.stem])
+    return [file for file in files if any(isinstance(node, ast.ClassDef) for node in _definitions(file))]
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size
 
 
 def _text(file: Path) -> str:

@@ -175,6 +175,20 @@ def test_what_was_not_looked_into_may_change_and_move(
     assert ["x.sum()" in lines[finding.span.line - 1] for finding in moved] == [True]
 
 
+def test_what_is_kept_for_one_torch_is_not_taken_for_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = tmp_path / "model.py"
+    model.write_text(OPS)
+    walked: list[Task] = []
+    put = Cache.put
+    monkeypatch.setattr(Cache, "put", lambda self, task, outcome: (walked.append(task), put(self, task, outcome)))
+    for target, again in (("2.13", True), ("2.14", True), ("2.13", False)):
+        walked.clear()
+        settings = Settings(root=tmp_path, target_torch=target)
+        assert lint([model], settings, cache=tmp_path / "cache") == lint([model], settings)
+        assert bool(walked) is again
+
+
 def test_a_file_that_was_looked_for_and_appears_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     package = tmp_path / "pkg"
