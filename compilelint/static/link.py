@@ -69,6 +69,10 @@ def _repeated_blocks(module: ModuleIndex) -> frozenset[str]:
     return frozenset(found)
 
 
+HEAD_LINES = 8
+"""Where a file says what it was generated from."""
+
+
 def is_template(program: Program, module: ModuleIndex) -> bool:
     """Whether nothing ever imports a file, since it is what the file beside it was generated from.
 
@@ -79,7 +83,10 @@ def is_template(program: Program, module: ModuleIndex) -> bool:
     if not name.startswith("modular_"):
         return False
     written = program.module(f"{package}.{name.replace('modular_', 'modeling_', 1)}".lstrip("."))
-    return written is not None and any("generated from" in line and f"{name}.py" in line for line in written.lines[:8])
+    if written is None:
+        return False
+    program.note(written.name, "head")
+    return any("generated from" in line and f"{name}.py" in line for line in written.lines[:HEAD_LINES])
 
 
 def classes(module: ModuleIndex) -> Iterator[ClassRef]:

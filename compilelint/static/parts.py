@@ -2,8 +2,9 @@
 
 A part is a text: `code` (all of it), `surface` (all but the bodies of functions), `body F` and `class C` (the bodies of
 one function, of all methods of one class), `assigned C` (what the methods of a class assign to their object), `outside`
-(what the file assigns to attributes of other objects), `starts` (where it speaks of compilation, if in comments).
-`F` and `C` are qualified names; of several definitions of one name the second is `F#2`.
+(what the file assigns to attributes of other objects), `starts` (where it speaks of compilation, if in comments),
+`head` (the first lines, comments and all). `F` and `C` are qualified names; of several definitions of one name the
+second is `F#2`.
 
 Lines between statements that hold nothing but a comment, and blank ones, are in no part. So the lines of a part that
 has not changed can be found again wherever they have moved to.
@@ -25,6 +26,7 @@ CODE = "code"
 SURFACE = "surface"
 STARTS = "starts"
 OUTSIDE = "outside"
+HEAD = "head"
 
 Anchor = tuple[str, int]
 """A part, `surface` or a body, and a 0-based line of it."""
@@ -75,6 +77,8 @@ class Parts:
         sort, _, name = part.partition(" ")
         if part == STARTS:
             return _digest_of(_starts(self._module))
+        if part == HEAD:
+            return _digest_of(self._module.lines[: link.HEAD_LINES])
         if part == OUTSIDE:
             found = assigned_from_outside(self._module.tree)
             return _digest_of((name, *map(ast.dump, values)) for name, values in found.items())

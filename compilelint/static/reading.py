@@ -12,7 +12,7 @@ from compilelint.static.parts import CODE, STARTS, SURFACE, Parts
 from compilelint.static.program import Note, Program, ReadError, parse_module
 from compilelint.static.work import NAMES, Reading, Task
 
-_NAMES_LINE = re.compile(r"\blines? \d")
+_NAMES_LINE = re.compile(r"\blines? \d|\.\w+:\d")
 """A message that names a line says something else once that has moved."""
 
 Lines = Mapping[str, Mapping[int, int]]
@@ -80,8 +80,10 @@ def _digests(parts: Parts, wanted: Iterable[str]) -> dict[str, str]:
 
 def _anchor(finding: Finding, sources: Mapping[str, tuple[Reading, Parts]]) -> None:
     """Note where the lines of a finding are; of a file where that cannot be told all counts."""
-    if _NAMES_LINE.search(f"{finding.message} {finding.instead}") and finding.path in sources:
-        sources[finding.path][0].parts.clear()
+    text = f"{finding.message} {finding.instead}"
+    for path, (reading, _) in sources.items() if _NAMES_LINE.search(text) else ():
+        if path == finding.path or path in text:
+            reading.parts.clear()
     for path, line in _places(finding):
         if path in sources:
             reading, parts = sources[path]

@@ -181,6 +181,8 @@ class Walk:
         while nested:
             function = nested.pop(0)
             home = self.program.module(function.ref.module)
+            if home is not None:
+                self.program.note(home.name, "code")
             if home is not None and function.ref not in done and link.mentions_compiled(function.ref.node, home):
                 done.add(function.ref)
                 arguments = root_arguments(function.ref, function.bound is not None, self.tracer.table)
