@@ -101,17 +101,21 @@ class Driven:
         by_function: dict[FunctionRef, list[Entry]] = {}
         current: dict[tuple[ClassRef, str], Write] = {}
         seen: dict[tuple[ClassRef, str], Write] = {}
+        first: dict[tuple[ClassRef, str], Write] = {}  # changes of what was constructed, since the last entry
         entered = False
         for effect in effects:
             if isinstance(effect, Write):
                 key = (effect.owner, effect.name)
                 current[key] = effect
                 if entered and key not in seen and (effect.varies or _differ(effect.before, effect.value)):
-                    self._note(key, effect, frame)
+                    first[key] = effect
                 continue
             entered = True
             if effect.ref is not None:
                 by_function.setdefault(effect.ref, []).append(effect)
+            for key, write in first.items():
+                self._note(key, write, frame)
+            first.clear()
             for key, write in current.items():
                 if key in seen and (write.varies or _differ(seen[key].value, write.value)):
                     self._note(key, write, frame)
