@@ -51,6 +51,7 @@ KEPT = {
     "once, before all calls": "model.mode = 'a'\nfast(x)\nfast(x)",
     "the same constant": "for _ in range(4):\n    model.mode = 'plain'\n    fast(x)",
     "after all calls": "for _ in range(4):\n    fast(x)\nmodel.mode = 'a'",
+    "once, to what a loop gave": "for mode in names():\n    model.mode = mode\nfast(x)\nfast(x)",
     "around a call of other code": "model.set('a')\nprint(x)\nmodel.set('b')",
     "from a few values that are written down": "for mode in ('a', 'b'):\n    model.mode = mode\n    fast(x)",
     "to what does not change": "for _ in range(4):\n    model.mode = CONFIG.mode\n    fast(x)",

@@ -99,27 +99,23 @@ class Driven:
         if runs_again and any(isinstance(effect, Entry) for effect in effects):
             effects += effects
         by_function: dict[FunctionRef, list[Entry]] = {}
-        current: dict[tuple[ClassRef, str], Write] = {}
-        seen: dict[tuple[ClassRef, str], Write] = {}
-        first: dict[tuple[ClassRef, str], Write] = {}  # changes of what was constructed, since the last entry
+        before: dict[tuple[ClassRef, str], Value] = {}  # what attributes held at the last entry
+        since: dict[tuple[ClassRef, str], Write] = {}  # the last writes since then
         entered = False
         for effect in effects:
             if isinstance(effect, Write):
                 key = (effect.owner, effect.name)
-                current[key] = effect
-                if entered and key not in seen and (effect.varies or _differ(effect.before, effect.value)):
-                    first[key] = effect
+                before.setdefault(key, effect.before)
+                since[key] = effect
                 continue
+            for key, write in since.items():
+                if entered and (write.varies or _differ(before[key], write.value)):
+                    self._note(key, write, frame)
+                before[key] = write.value
+            since.clear()
             entered = True
             if effect.ref is not None:
                 by_function.setdefault(effect.ref, []).append(effect)
-            for key, write in first.items():
-                self._note(key, write, frame)
-            first.clear()
-            for key, write in current.items():
-                if key in seen and (write.varies or _differ(seen[key].value, write.value)):
-                    self._note(key, write, frame)
-            seen |= current
         for ref, entries in by_function.items():
             self.entries.setdefault(ref, []).append(tuple(entries))
 
