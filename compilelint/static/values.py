@@ -359,6 +359,20 @@ def as_claimed(value: Value) -> Value:
     return Tensor(value.element, value.rank, False, value.host) if isinstance(value, Tensor) else value
 
 
+def in_common(values: list[Value]) -> Value:
+    """What may be said of one more value that was made as `values` were.
+
+    A function that gave tensors for other arguments gives one for these, as far as anything is known. One that gave
+    tensors and other things says nothing, and a dict or list is asked the same about what is in it.
+    """
+    found = [option for value in values for option in options(value) if option is not UNKNOWN]
+    if found and all(isinstance(option, Tensor) or option == NONE for option in found):
+        return join_all(as_claimed(option) for option in found)
+    if found and all(isinstance(option, Mapping) for option in found) and len(set(found)) > 1:
+        return Mapping((), in_common([element_of(option) for option in found]))
+    return UNKNOWN if any(isinstance(option, Tensor) for option in found) else join_all(values)
+
+
 def gives_tensors(value: Value) -> bool:
     """Whether a value is a tensor, or a list, tuple or dict with one in it."""
     return any(

@@ -40,11 +40,8 @@ from compilelint.static.values import (
     Partial,
     ProjectModule,
     Sequence,
-    Tensor,
     Value,
-    as_claimed,
-    join_all,
-    options,
+    in_common,
 )
 
 if TYPE_CHECKING:
@@ -376,13 +373,7 @@ class Tracer:
 
     def _joined(self, ways: list[Way]) -> Value:
         """What the ways walked so far gave, where they agree on what sort of thing it is."""
-        results = [self._results[way] for way in ways]
-        found = [option for result in results for option in options(result) if option is not UNKNOWN]
-        tensors = [isinstance(option, Tensor) or option == NONE for option in found]
-        if not any(tensors):
-            return join_all(results)
-        # A function that gave tensors for other arguments gives one for these, as far as anything is known.
-        return join_all(as_claimed(option) for option in found) if all(tensors) else UNKNOWN
+        return in_common([self._results[way] for way in ways])
 
     def _walk(self, frame: Frame) -> Value:
         node = frame.ref.node
