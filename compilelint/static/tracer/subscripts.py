@@ -19,11 +19,9 @@ from compilelint.static.values import (
     Scalar,
     Sequence,
     Tensor,
-    Unknown,
     Value,
     element_of,
     join_all,
-    options,
 )
 
 
@@ -110,19 +108,8 @@ def _from_mapping(owner: Mapping, index: Value) -> Value:
         for key, value in owner.entries:
             if key == index.value and type(key) is type(index.value):
                 return value
-        return _of_any_key(owner.element)
+        return owner.element
     return element_of(owner)
-
-
-def _of_any_key(element: Value) -> Value:
-    """What a dict has under a key of which nothing is known.
-
-    An annotation speaks for every key. A tensor that was put into the dict beside what is unknown speaks for its own.
-    """
-    parts = options(element)
-    if not any(isinstance(part, Unknown) for part in parts):
-        return element
-    return join_all(part for part in parts if not (isinstance(part, Tensor) and part.sure))
 
 
 def _from_container(owner: ExternalInstance, index: Value, node: ast.Subscript) -> Value:
