@@ -11,6 +11,7 @@ from pathlib import Path
 
 from compilelint.model import Failure
 from compilelint.static import link
+from compilelint.static.decode_loops import decode_loops
 from compilelint.static.definitions import FunctionRef
 from compilelint.static.index import ModuleIndex
 from compilelint.static.program import Program
@@ -47,7 +48,7 @@ def _starts_walk(program: Program, module: ModuleIndex) -> bool:
         link.speaks_of_compile(module)
         or any(map(_may_be_compiled, link.functions(module)))
         or any(True for _ in link.module_roots(program, module))
-        or any(map(link.decode_loops, link.functions(module)))
+        or any(decode_loops(ref, module) for ref in link.functions(module))
         or any(True for _ in public_functions(program, module))
     )
 

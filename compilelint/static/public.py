@@ -6,9 +6,10 @@ import ast
 import re
 from collections.abc import Iterator
 
+from compilelint.static.decode_loops import decode_loops
 from compilelint.static.definitions import ClassRef, FunctionRef
 from compilelint.static.index import Import, ModuleIndex
-from compilelint.static.link import Root, decode_loops, functions
+from compilelint.static.link import Root, functions
 from compilelint.static.program import Program
 from compilelint.static.syntax import nodes_in
 
@@ -91,7 +92,7 @@ def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
         if ref.owner is not None and _HOST_CLASSES.search(ref.owner.qualname) and not in_module:
             continue
         if not in_module and (
-            _talks_to_the_host(ref) or _takes_arrays(ref) or (ref.owner is None and decode_loops(ref))
+            _talks_to_the_host(ref) or _takes_arrays(ref) or (ref.owner is None and decode_loops(ref, module))
         ):
             continue  # of a module `sample` with its progress bar is compiled, like it or not
         if ref.owner is not None and (ref.owner.qualname.startswith("_") or _is_autograd_function(program, ref.owner)):

@@ -11,6 +11,7 @@ from pathlib import Path
 from compilelint.knowledge.table import Table
 from compilelint.model import Failure
 from compilelint.static import link
+from compilelint.static.decode_loops import decode_loops
 from compilelint.static.definitions import ClassRef, FunctionRef
 from compilelint.static.flag import Flagger
 from compilelint.static.index import ModuleIndex
@@ -191,7 +192,7 @@ class Walk:
     def _decode_loops(self, module: ModuleIndex) -> None:
         """Loops that call a model; one that is compiled itself is unrolled into the graph, and waits for nothing."""
         for ref in link.functions(module):
-            loops = link.decode_loops(ref) if ref not in self.tracer.entered else []
+            loops = decode_loops(ref, module) if ref not in self.tracer.entered else []
             if loops:
                 self.flagger.loops[ref.node] = loops
                 self._start(ref, "decode-loop", "a loop here calls a model each turn")

@@ -358,6 +358,33 @@ def test_decode_loops(name: str) -> None:
     assert (seen.functions("decode-loop") == {"Engine.generate"}) is decodes
 
 
+COMPILED_STEPS = """
+import torch
+class Renderer:
+    def __init__(self, field):
+        self.field = torch.compile(field)
+    def one(self, x):
+        return self.field(x) + 1
+    def render(self, x, rays):
+        {loop}
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "decodes"),
+    [
+        ("for _ in range(9): x = self.field(x); probe(x)", True),
+        ("for _ in range(9): x = self.one(x); probe(x)", True),
+        ("for _ in range(9): x = self.other(x); probe(x)", False),
+        ("for ray in rays: x = self.field(ray); probe(x)", False),
+        ("while rays:\n            for r, y in zip(rays, self.one(rays)): r.append(y)\n            probe(rays)", True),
+    ],
+)
+def test_a_loop_that_calls_what_the_file_compiles_decodes(loop: str, decodes: bool) -> None:
+    seen = probe({"app.py": COMPILED_STEPS.format(loop=loop)})
+    assert ("Renderer.render" in seen.functions("decode-loop")) is decodes
+
+
 def test_what_a_decode_loop_calls_each_turn_is_in_it() -> None:
     seen = reached(
         "def pick(x): probe(x)\ndef prepare(x): probe(x)\ndef generate(x, model):\n    prepare(x)\n"
