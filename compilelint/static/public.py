@@ -21,7 +21,7 @@ _OUTSIDE_WORDS = frozenset(
         "train trainer training trainers test tests testing example examples benchmark benchmarks data dataset "
         "datasets dataloader dataloaders collate transforms scripts script tools cli convert conversion export "
         "exporters eval evals evaluation onnx plot plotting visualization viz logger loggers logging callbacks io "
-        "utils_io download hub setup conf"
+        "utils_io download hub setup conf recipe recipes deploy serve serving demo demos"
     ).split()
 )
 """Parts of a module's name that mark code which runs around a model, not in it."""

@@ -127,6 +127,8 @@ def call(name: str, args: tuple[Value, ...], keywords: Keywords, node: ast.AST |
         result = _by_name(name)
     if isinstance(result, ExternalInstance) and result.name.rpartition(".")[2] == tail:
         result = ExternalInstance(name)  # by the public name; the table knows the one in C, `_contextvars.ContextVar`
+    if name.startswith("numpy.") and not any(map(gives_tensors, (*args, *keywords.values()))):
+        result = join_all(option for option in options(result) if not isinstance(option, Tensor))
     # The table called Python's own functions with tensors too; without one, no tensor comes out of them.
     if name.startswith(_PYTHON_NUMBERS) or (of_python and not any(map(_holds_data, (*args, *keywords.values())))):
         return join_all(option for option in options(result) if not isinstance(option, (Tensor, Array)))
