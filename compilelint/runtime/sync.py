@@ -26,7 +26,7 @@ from compilelint.runtime.frames import absolute, plain_name, user_owned, user_st
 from compilelint.runtime.rewritten import FirstBreaks
 from compilelint.runtime.wire import Recorder
 
-WAITS = "The host waits for the GPU here."
+WAITS = "A synchronizing CUDA operation was called."
 MESSAGE = "called a synchronizing CUDA operation"
 _COMPILERS = (
     ("_dynamo/convert_frame.py", ""),
