@@ -32,20 +32,19 @@ def decode_loops(ref: FunctionRef, module: ModuleIndex) -> list[ast.For | ast.Wh
     """
     if isinstance(ref.node, ast.Lambda) or (ref.owner is not None and ref.node.name == "forward"):
         return []
-    found: list[ast.For | ast.While] = []
-    for node in nodes_in(ref.node):
-        if isinstance(node, (ast.For, ast.While)) and _decodes(node, module):
-            found.append(node)
-    return found
+    loops = [node for node in nodes_in(ref.node) if isinstance(node, (ast.For, ast.While))]
+    if not loops:
+        return []
+    steps = _steps(module.tree) if speaks_of_compile(module) else frozenset()
+    return [loop for loop in loops if _decodes(loop, steps)]
 
 
-def _decodes(loop: ast.For | ast.While, module: ModuleIndex) -> bool:
+def _decodes(loop: ast.For | ast.While, steps: frozenset[str]) -> bool:
     nodes = [node for statement in loop.body for node in nodes_in(statement)]
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     if any(isinstance(c.func, ast.Attribute) and c.func.attr in _TRAINING_WORDS for c in calls):
         return False
     turn = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)} if isinstance(loop, ast.For) else set()
-    steps = _steps(module.tree) if speaks_of_compile(module) else frozenset()
     return any(
         (_last_name(call.func) in steps or _names_model(call)) and _feeds_back(call, nodes, turn) for call in calls
     )

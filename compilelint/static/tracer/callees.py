@@ -32,7 +32,7 @@ _HOST_CALLS = frozenset(
     {
         "builtins.open", "builtins.input", "torch.save", "torch.load", "torch.autograd.backward",
         "torch.Tensor.backward", "torch.onnx.export", "torch.export.export", "torch.jit.trace", "torch.jit.save",
-        "torch.jit.load", "numpy.save", "numpy.savez", "numpy.load", "json.load", "json.dump", "PIL.Image.open",
+        "torch.jit.load", "numpy.save", "numpy.savez", "numpy.load", "json.load", "json.dump",
         "torchaudio.load", "torchaudio.save", "torchaudio.info", "os.makedirs", "os.mkdir", "os.walk", "os.listdir",
         "os.remove",
     }

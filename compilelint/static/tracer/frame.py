@@ -90,7 +90,7 @@ class Frame:
         return self.kinds.get(node, UNKNOWN)
 
     def mark_driver(self) -> None:
-        """Note, here and in all callers, that this code drives models: it calls something compiled, trains or loads."""
+        """Note, here and in all callers, that this code drives models: it runs, trains, loads or builds them."""
         frame: Frame | None = self
         while frame is not None and not frame.drives:
             frame.drives = True
