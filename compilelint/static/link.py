@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -175,6 +175,39 @@ def drives(ref: FunctionRef, program: Program, module: ModuleIndex) -> bool:
     if isinstance(ref.node, ast.Lambda) or _compiled_by(ref.node) or (is_module and ref.node.name == "forward"):
         return False
     return mentions_compiled(ref.node, module)
+
+
+def leading_to(wanted: Iterable[FunctionRef], module: ModuleIndex) -> list[FunctionRef]:
+    """The functions of a file through which others of it are reached by name and that none of these calls itself."""
+    names = {ref.qualname.rpartition(".")[2] for ref in wanted} - _NO_NAMES
+    calling = {ref: _called_names(ref) for ref in functions(module)} if names else {}
+    while True:
+        more = {ref.qualname.rpartition(".")[2] for ref, called in calling.items() if called & names} - _NO_NAMES
+        if more <= names:
+            break
+        names |= more
+    leading = {ref: called for ref, called in calling.items() if called & names}
+    inner = set().union(*leading.values())
+    return [ref for ref in leading if ref.qualname.rpartition(".")[2] not in inner]
+
+
+_NO_NAMES = frozenset({"forward", "__call__", "__init__"})
+"""Methods that are called without their name, or by so many that it says nothing."""
+
+
+def _called_names(ref: FunctionRef) -> set[str]:
+    """`sample` of `sample(…)` and of `self.sample(…)`."""
+    return {
+        node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+        for node in nodes_in(ref.node)
+        if isinstance(node, ast.Call)
+        if isinstance(node.func, ast.Name)
+        or (
+            isinstance(node.func, ast.Attribute)
+            and isinstance(node.func.value, ast.Name)
+            and node.func.value.id in ("self", "cls")
+        )
+    }
 
 
 def mentions_compiled(tree: ast.AST, module: ModuleIndex) -> bool:

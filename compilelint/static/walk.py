@@ -191,11 +191,18 @@ class Walk:
 
     def _decode_loops(self, module: ModuleIndex) -> None:
         """Loops that call a model; one that is compiled itself is unrolled into the graph, and waits for nothing."""
+        looping = set()
         for ref in link.functions(module):
             loops = decode_loops(ref, module) if ref not in self.tracer.entered else []
             if loops:
                 self.flagger.loops[ref.node] = loops
                 self._start(ref, "decode-loop", "a loop here calls a model each turn")
+                looping.add(ref)
+        # What leads to a loop tells what its parameters are: the schedule, the callback, the tensors it starts from.
+        self.tracer.looping = looping
+        for ref in link.leading_to(looping, module):
+            self._start(ref, "driving", "this code runs a loop that calls a model each turn")
+        self.tracer.looping = set()
 
     def _module_level(self, module: ModuleIndex) -> None:
         frame = self.tracer.module_frame(module, "host")

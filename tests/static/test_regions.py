@@ -306,102 +306,6 @@ def test_a_public_function_that_calls_something_compiled_is_around_the_model() -
     assert {finding.function for finding in seen.findings} == {"model"}
 
 
-LOOPS = {
-    "feeds a token back": ("for _ in range(9):\n        x = model(x)\n        probe(x)", True),
-    "feeds back by keyword": (
-        "for _ in range(9):\n        out = self.decoder(x, cache=cache)\n        cache = out[1]\n        probe(x)",
-        True,
-    ),
-    "a while loop": ("while True:\n        x = self.model.forward(x)\n        probe(x)", True),
-    "calls the module itself": ("while not done:\n        x = self(x)\n        probe(x)", True),
-    "a denoiser": ("for t in steps:\n        x = unet(x, t)\n        probe(x)", True),
-    "the test of a while": ("while probe(x):\n        x = model(x)", True),
-    "over a data loader": ("for batch in loader:\n        y = model(batch)\n        probe(y)", False),
-    "trains": ("for _ in range(9):\n        x = model(x)\n        x.sum().backward()\n        probe(x)", False),
-    "calls no model": ("for _ in range(9):\n        x = rotate(x)\n        probe(x)", False),
-    "steps an optimizer": ("for _ in range(9):\n        loss = optimizer.step(loss)\n        probe(loss)", False),
-    "the own step": ("for _ in range(9):\n        x = self.step(x)\n        probe(x)", True),
-    "steps a scheduler": ("for _ in range(9):\n        x = scheduler.step(x)\n        probe(x)", False),
-    "a draft model": ("for _ in range(9):\n        x = self.draft_model(x)\n        probe(x)", True),
-    "a compiled step": ("for _ in range(9):\n        x = decode_step(x)\n        probe(x)", True),
-    "a model's function": ("for _ in range(9):\n        x = model_fn(x)\n        probe(x)", True),
-    "hands the model to a step": ("for _ in range(9):\n        x = decode_one(model, x)\n        probe(x)", True),
-    "generates the next token": ("for _ in range(9):\n        x = generate_next(model, x)\n        probe(x)", True),
-    "generates many times": ("for _ in range(9):\n        x = generate(model, x)\n        probe(x)", False),
-    "evaluates a model": ("for _ in range(9):\n        x = evaluate(model, x)\n        probe(x)", False),
-    "writes into a buffer": (
-        "for i in range(9):\n        y = model(x[:, i])\n        x[:, i + 1] = y\n        probe(y)",
-        True,
-    ),
-    "collects": ("for _ in range(9):\n        y = model(x)\n        x.append(y)\n        probe(y)", True),
-    "through another name": (
-        "for _ in range(9):\n        step = prepare(x)\n        x = pick(model(step))\n        probe(x)",
-        True,
-    ),
-    "fetches a batch": ("for _ in range(9):\n        x = fetch(x)\n        y = model(x)\n        probe(y)", False),
-    "keeps losses": (
-        "for i in range(9):\n        x = fetch(i)\n        y = model(x)\n        losses[i] = y.sum()\n        probe(y)",
-        False,
-    ),
-    "writes each part": ("for i in steps:\n        out[i] = model(x[i])\n        probe(x)", False),
-    "loads models": ("for _ in range(9):\n        x = load_model(x)\n        probe(x)", False),
-    "reads parameters": ("for _ in range(9):\n        x = self.model_parameters(x)\n        probe(x)", False),
-    "outside the loop": ("for _ in range(9):\n        x = model(x)\n    probe(x)", False),
-    "what is iterated": ("for _ in range(probe(x)):\n        x = model(x)", False),
-}
-
-
-@pytest.mark.parametrize("name", LOOPS)
-def test_decode_loops(name: str) -> None:
-    body, decodes = LOOPS[name]
-    seen = reached(f"class Engine:\n  def generate(self, x, model, unet, cache, steps, loader):\n    {body}")
-    assert (seen.functions("decode-loop") == {"Engine.generate"}) is decodes
-
-
-COMPILED_STEPS = """
-import torch
-class Renderer:
-    def __init__(self, field):
-        self.field = torch.compile(field)
-    def one(self, x):
-        return self.field(x) + 1
-    def render(self, x, rays):
-        {loop}
-"""
-
-
-@pytest.mark.parametrize(
-    ("loop", "decodes"),
-    [
-        ("for _ in range(9): x = self.field(x); probe(x)", True),
-        ("for _ in range(9): x = self.one(x); probe(x)", True),
-        ("for _ in range(9): x = self.other(x); probe(x)", False),
-        ("for ray in rays: x = self.field(ray); probe(x)", False),
-        ("while rays:\n            for r, y in zip(rays, self.one(rays)): r.append(y)\n            probe(rays)", True),
-    ],
-)
-def test_a_loop_that_calls_what_the_file_compiles_decodes(loop: str, decodes: bool) -> None:
-    seen = probe({"app.py": COMPILED_STEPS.format(loop=loop)})
-    assert ("Renderer.render" in seen.functions("decode-loop")) is decodes
-
-
-def test_what_a_decode_loop_calls_each_turn_is_in_it() -> None:
-    seen = reached(
-        "def pick(x): probe(x)\ndef prepare(x): probe(x)\ndef generate(x, model):\n    prepare(x)\n"
-        "    while True:\n        x = model(x)\n        pick(x)"
-    )
-    assert seen.functions("decode-loop") == {"pick"}
-
-
-def test_a_loop_inside_forward_is_compiled_with_it() -> None:
-    seen = reached(
-        "class M(nn.Module):\n    def forward(self, x):\n        for _ in range(3):\n"
-        "            x = self.decoder(x)\n            probe(x)"
-    )
-    assert seen.functions("compiled") == {"M.forward"}
-    assert not seen.functions("decode-loop")
-
-
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -417,16 +321,6 @@ def test_a_loop_inside_forward_is_compiled_with_it() -> None:
 def test_the_path_tells_why_a_forward_is_compiled(text: str, why: str) -> None:
     (finding,) = reached(f"{text}class M(nn.Module):\n    def forward(self, x): probe(x)").findings
     assert why in finding.region[0].note
-
-
-def test_a_loop_that_is_compiled_itself_is_no_decode_loop() -> None:
-    seen = reached(
-        "class G:\n    def __init__(self, model): self.model = model\n    def generate(self, x):\n"
-        "        for _ in range(3):\n            x = self.model(x)\n            probe(x)\n        return x\n"
-        "step = torch.compile(G(nn.Linear(2, 2)).generate)"
-    )
-    assert seen.functions("compiled") == {"G.generate"}
-    assert not seen.functions("decode-loop")
 
 
 @pytest.mark.parametrize("use", ["x[:, :n]", "x[0 : n + 1]", "min(n, x.shape[0])", "n < len(x)", "n + 1 <= x.size(1)"])

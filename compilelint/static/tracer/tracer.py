@@ -76,6 +76,8 @@ class Tracer:
         self._compile_sites: list[tuple[str, Compiled, str]] = []
         self.entered: set[FunctionRef] = set()
         """The functions that compiled regions have reached."""
+        self.looping: set[FunctionRef] = set()
+        """Functions with decode loops of which what calls them is to tell the arguments."""
         self._held: HeldFrames | None = None
         self.driven = effects.Driven()
 
@@ -253,7 +255,9 @@ class Tracer:
     ) -> Value:
         """Walk a function of the project as called from `caller`, and give what it returns."""
         mode = caller.mode
-        if mode == "decode-loop" or (mode == "compiled" and attributes.is_opaque(function.ref)):
+        if mode == "driving" and function.ref in self.looping:
+            mode = "decode-loop"
+        elif mode == "decode-loop" or (mode == "compiled" and attributes.is_opaque(function.ref)):
             mode = "host"
         if caller.goes_too_deep(function.ref, mode):
             return UNKNOWN
