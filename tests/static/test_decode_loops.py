@@ -170,3 +170,21 @@ def test_what_calls_a_decode_loop_tells_its_parameters(name: str) -> None:
 def test_what_runs_once_around_a_decode_loop_is_not_in_it() -> None:
     text = "def run(net, x, n):\n    x = sample(net, x, schedule(n, x.device))\n    print(x)\n    return x.tolist()"
     assert "run" not in {finding.function for finding in check(SAMPLER + text)}
+
+
+@pytest.mark.parametrize(
+    ("set_up", "reads"),
+    [
+        ("self.net = torch.compile(net)", True),
+        ("self.net = net", False),
+        ("self.net: nn.Module = net", True),
+    ],
+)
+def test_what_a_compiled_model_gives_is_taken_for_a_tensor(set_up: str, reads: bool) -> None:
+    text = (
+        f"class Solver:\n    def __init__(self, net):\n        {set_up}\n    def solve(self, x):\n"
+        "        for _ in range(9):\n            step = self.net(x)\n            if step.abs().max() < 1e-4:\n"
+        "                break\n            x = x + step\n        return x\n"
+    )
+    found = {finding.confidence for finding in check(HEAD + text) if finding.rule == "CL701"}
+    assert found == ({"likely"} if reads else set())

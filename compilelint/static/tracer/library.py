@@ -176,6 +176,10 @@ def _construct_module(name: str, args: tuple[Value, ...], keywords: Keywords) ->
     return ExternalInstance(name)
 
 
+SOME_MODEL_GIVES = Tensor(sure=False)
+"""What calling a model of which nothing is known gives: mostly a tensor, else an object of tensors."""
+
+
 def call_instance(
     instance: ExternalInstance, args: tuple[Value, ...], keywords: Keywords, node: ast.AST | None, frame: Frame
 ) -> Value:
@@ -192,7 +196,7 @@ def call_instance(
     if instance.name.startswith("torch.nn."):
         if instance.name in ("torch.nn.Identity", "torch.nn.Dropout"):
             return args[0] if args else UNKNOWN
-        return Tensor("float")
+        return SOME_MODEL_GIVES if instance.name == "torch.nn.Module" else Tensor("float")
     if instance.name.startswith(("torchvision.", "einops.layers")):
         return Tensor()
     return UNKNOWN

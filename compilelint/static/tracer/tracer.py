@@ -22,6 +22,7 @@ from compilelint.static.tracer import (
     ducks,
     effects,
     expressions,
+    library,
     statements,
 )
 from compilelint.static.tracer.annotations import value_of_annotation
@@ -277,6 +278,8 @@ class Tracer:
         if isinstance(inner, Instance):
             inner = attributes.get(inner, "forward", caller)
         effects.note_entry(inner, args, keywords, node, caller)
+        if inner == UNKNOWN:
+            return library.SOME_MODEL_GIVES
         if not isinstance(inner, Function):
             return self.call(function.inner, args, keywords, node, caller)
         return self.run(inner, args, keywords, "compiled", node, caller)
