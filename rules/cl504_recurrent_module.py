@@ -26,10 +26,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.questions import called_by
-from compilelint.static.values import ExternalInstance, Instance, Value, options
+from compilelint.static.values import ExternalInstance, Instance, Union, Value, options
 
 HAZARD = "graph-break"
 RECURRENT = ("LSTM", "GRU", "RNN", "RNNBase")
@@ -53,7 +54,10 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         )
     if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
         return
-    kinds = options(view.kind(node))
+    kind = view.kind(node)
+    if not isinstance(kind, (ExternalInstance, Instance, Union)):
+        return
+    kinds = options(kind)
     if not any(map(is_recurrent, kinds)) or not is_first(node, view):
         return
     yield Hit(
@@ -70,11 +74,12 @@ def is_recurrent(kind: Value) -> bool:
         return any(map(is_recurrent, kind.items))
     if isinstance(kind, ExternalInstance):
         return kind.name.startswith("torch.nn.") and kind.name.rpartition(".")[2] in RECURRENT
-    if isinstance(kind, Instance):
-        return any(
-            ast.unparse(base).removeprefix("torch.") in (f"nn.{n}" for n in RECURRENT) for base in kind.ref.node.bases
-        )
-    return False
+    return isinstance(kind, Instance) and _derives(kind.ref.node)
+
+
+@cache
+def _derives(node: ast.ClassDef) -> bool:
+    return any(ast.unparse(base).removeprefix("torch.") in (f"nn.{n}" for n in RECURRENT) for base in node.bases)
 
 
 def is_first(node: ast.expr, view: View) -> bool:

@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.questions import last_name, makers_of
-from compilelint.static.values import UNKNOWN, Function, Instance, options
+from compilelint.static.values import UNKNOWN, External, Function, Instance, Method, options
 
 HAZARD = "graph-break"
 ASKED = frozenset({"torch._dynamo.graph_break", "torch._dynamo.skip_frame", "torch.compiler.cudagraph_mark_step_begin"})
@@ -60,7 +60,10 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 def is_disabled(function: ast.expr, view: View) -> Confidence | None:
     """How sure it is that what is called was kept out; a wrapped module is known by what this file binds."""
-    kinds = options(view.kind(function))
+    value = view.kind(function)
+    if isinstance(value, (External, Method)):
+        return None
+    kinds = options(value)
     if any(isinstance(kind, Function) and kind.disabled for kind in kinds):
         return "certain" if len(kinds) == 1 else "likely"
     if kinds and all(isinstance(kind, Instance) and forward_is_disabled(kind) for kind in kinds):

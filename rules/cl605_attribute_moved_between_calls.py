@@ -40,10 +40,11 @@ from compilelint.static.state import (
     is_integer,
     is_module,
     own_nodes,
+    own_statements,
     parameters,
     written,
 )
-from compilelint.static.syntax import nodes_in
+from compilelint.static.syntax import statements_in
 
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Attribute,), syntax=lambda node, module: _is_moved(node, module))
@@ -190,12 +191,13 @@ def _is_moved(node: ast.AST, module: ast.Module) -> bool:
 def _moved(module: ast.Module) -> dict[str, list[tuple[int, ast.AST | None, ast.ClassDef | None]]]:
     """Attributes that the file moves on: name -> line, function and, for `self.…`, class of each place that does."""
     found: dict[str, list[tuple[int, ast.AST | None, ast.ClassDef | None]]] = {}
-    for cls in (node for node in nodes_in(module) if isinstance(node, ast.ClassDef)):
+    for cls in (node for node in statements_in(module) if isinstance(node, ast.ClassDef)):
         methods = [node for node in cls.body if isinstance(node, ast.FunctionDef) and node.name != "__init__"]
-        called = {name for method in methods for name in _self_calls(method)}
-        for method in methods:
+        moving = [(method, moved) for method in methods if (moved := list(_moved_by_method(method)))]
+        called = {name for method in methods for name in _self_calls(method)} if moving else set()
+        for method, moved in moving:
             if method.name not in called:
-                for attribute in _moved_by_method(method):
+                for attribute in moved:
                     found.setdefault(attribute.attr, []).append((attribute.lineno, method, cls))
     for function in functions_in(module):
         for attribute in _moved_by_loop(function):
@@ -217,7 +219,7 @@ def _is_self(node: ast.expr) -> bool:
 
 def _moved_by_method(method: ast.FunctionDef) -> Iterator[ast.Attribute]:
     """`self.x += 1` in a method, or `self.epoch = epoch` in one that takes it and is called set_…."""
-    for node in own_nodes(method):
+    for node in own_statements(method):
         if isinstance(node, ast.AugAssign) and isinstance(node.op, (ast.Add, ast.Sub)):
             target: ast.expr = node.target
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and method.name.startswith("set_"):
@@ -234,10 +236,10 @@ def _moved_by_method(method: ast.FunctionDef) -> Iterator[ast.Attribute]:
 
 def _moved_by_loop(function: ast.AST) -> Iterator[ast.Attribute]:
     """`model.epoch = epoch` in a loop over `epoch`."""
-    for loop in own_nodes(function):
+    for loop in own_statements(function):
         if not (isinstance(loop, ast.For) and isinstance(loop.target, ast.Name)):
             continue
-        for node in own_nodes(loop):
+        for node in own_statements(loop):
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id == loop.target.id:
                 yield from (target for target in node.targets if isinstance(target, ast.Attribute))
 

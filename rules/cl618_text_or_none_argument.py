@@ -33,7 +33,7 @@ from compilelint.static.state import first_read, is_text
 from compilelint.static.values import NONE, options, tensor_certainty, without_none
 
 HAZARD = "recompile"
-WATCH = Watch(nodes=(ast.Name,))
+WATCH = Watch(nodes=(ast.Name,), entered=True)
 
 BAD = (
     Example(

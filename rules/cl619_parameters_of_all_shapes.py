@@ -27,7 +27,7 @@ from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.state import first_read
 
 HAZARD = "recompile"
-WATCH = Watch(nodes=(ast.Name,))
+WATCH = Watch(nodes=(ast.Name,), entered=True)
 
 BAD = (
     Example(

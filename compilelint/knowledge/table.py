@@ -43,7 +43,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ class Probe:
     fullgraph: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fact:
     """All that is known about one name; see the module's text for the grammars.
 
@@ -89,7 +89,7 @@ class Fact:
             return plain
         return self.probes.get(f"{shape}>{use}", self.probes.get(f">{use}", plain))
 
-    @property
+    @cached_property
     def settled(self) -> Probe | None:
         """The outcome of a call whatever its arguments are; None if it was never tried or depends on them."""
         outcomes = {

@@ -9,7 +9,7 @@ from functools import cache
 from compilelint.static.definitions import FunctionRef
 from compilelint.static.index import ModuleIndex
 from compilelint.static.link import compiled_names, speaks_of_compile
-from compilelint.static.syntax import nodes_in
+from compilelint.static.syntax import nodes_in, statements_in
 
 _MODEL_WORDS = ("model", "net", "decoder", "unet", "transformer", "denoise", "denoiser", "lm", "policy", "step")
 _CALL_WORDS = frozenset("fn func forward infer call apply predict".split())
@@ -32,7 +32,7 @@ def decode_loops(ref: FunctionRef, module: ModuleIndex) -> list[ast.For | ast.Wh
     """
     if isinstance(ref.node, ast.Lambda) or (ref.owner is not None and ref.node.name == "forward"):
         return []
-    loops = [node for node in nodes_in(ref.node) if isinstance(node, (ast.For, ast.While))]
+    loops = [node for node in statements_in(ref.node) if isinstance(node, (ast.For, ast.While))]
     if not loops:
         return []
     steps = _steps(module.tree) if speaks_of_compile(module) else frozenset()
@@ -56,7 +56,7 @@ def _steps(tree: ast.Module) -> frozenset[str]:
     compiled = compiled_names(tree)
     callers = {
         function.name
-        for function in nodes_in(tree)
+        for function in statements_in(tree)
         if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
         if not _NO_STEP & set(function.name.lower().split("_"))
         if any(isinstance(node, ast.Call) and _last_name(node.func) in compiled for node in nodes_in(function))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
 from compilelint.static.index import FunctionNode, Scope
-from compilelint.static.syntax import nodes_in
+from compilelint.static.syntax import statements_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def _assigned_by_node(node: ast.ClassDef, module: str, qualname: str) -> dict[st
 
 def _attribute_assignments(method: FunctionRef) -> Iterator[tuple[str, ast.expr]]:
     receiver = method.node.args.args[0].arg
-    for node in nodes_in(method.node):
+    for node in statements_in(method.node):
         if isinstance(node, (ast.Assign, ast.AnnAssign)):
             for target, value in assignments(node):
                 if (
@@ -157,7 +157,7 @@ def assignments(node: ast.Assign | ast.AnnAssign) -> Iterator[tuple[ast.expr, as
 def assigned_from_outside(tree: ast.Module) -> dict[str, list[ast.expr]]:
     """By attribute, what a file assigns to attributes of anything but `self`: `layer.attention.cache = Cache(…)`."""
     found: dict[str, list[ast.expr]] = {}
-    for node in nodes_in(tree):
+    for node in statements_in(tree):
         if isinstance(node, ast.Assign):
             for target, value in assignments(node):
                 if isinstance(target, ast.Attribute) and not _is_self(target.value):

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from compilelint.static.definitions import assignments
 from compilelint.static.state import functions_in, own_nodes, parameters
-from compilelint.static.syntax import nodes_in
+from compilelint.static.syntax import statements_in
 
 MAX_ROUNDS = 6
 """A constructor hands what differs on to the constructors it calls; deeper nesting than this is not looked for."""
@@ -19,7 +19,7 @@ def differing_attributes(module: ast.Module) -> frozenset[str]:
     """The attributes of which `differs` says so for some class of the file."""
     return frozenset(
         target.attr
-        for owner in (node for node in nodes_in(module) if isinstance(node, ast.ClassDef))
+        for owner in (node for node in statements_in(module) if isinstance(node, ast.ClassDef))
         for target in _set_by_constructor(owner)
         if differs(target.attr, owner, module)
     )
@@ -49,32 +49,38 @@ def differs(attribute: str, owner: ast.ClassDef, module: ast.Module) -> bool:
 @lru_cache(maxsize=256)
 def _differing(module: ast.Module) -> dict[str, frozenset[str]]:
     """By class, the constructor's parameters that a loop gives another value on each turn, directly or handed on."""
-    classes = {node.name: node for node in nodes_in(module) if isinstance(node, ast.ClassDef)}
+    classes = {node.name: node for node in statements_in(module) if isinstance(node, ast.ClassDef)}
+    made = {name: function for name, node in classes.items() if (function := _constructor(node)) is not None}
+    scopes = list(_scopes(module, made))
     found: dict[str, frozenset[str]] = {}
     for _ in range(MAX_ROUNDS):
         before = dict(found)
-        for scope, names in _scopes(module, classes, found):
-            for call in own_nodes(scope):
-                if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in classes:
-                    made = _constructor(classes[call.func.id])
-                    given = frozenset(_given(call, made, names)) if made is not None else frozenset()
-                    found[call.func.id] = found.get(call.func.id, frozenset()) | given
+        for maker, turning, calls in scopes:
+            names = turning | found.get(maker, frozenset())
+            for name, call in calls:
+                given = frozenset(_given(call, made[name], names))
+                found[name] = found.get(name, frozenset()) | given
         if found == before:
             break
     return found
 
 
 def _scopes(
-    module: ast.Module, classes: dict[str, ast.ClassDef], found: dict[str, frozenset[str]]
-) -> Iterator[tuple[ast.AST, frozenset[str]]]:
-    """Each function, and the module, with the names in it that differ from turn to turn or from object to object."""
-    constructors: dict[ast.AST, str] = {made: name for name, node in classes.items() if (made := _constructor(node))}
+    module: ast.Module, made: dict[str, ast.FunctionDef]
+) -> Iterator[tuple[str, frozenset[str], list[tuple[str, ast.Call]]]]:
+    """Of each function that calls constructors, and of the module: of which class it is the constructor, if of any, the
+    names that differ in it from turn to turn, and those calls. `made` has the constructors by class."""
+    classes: dict[ast.AST, str] = {function: name for name, function in made.items()}
     for scope in (module, *functions_in(module)):
-        names = set(found.get(constructors.get(scope, ""), ()))
-        for node in own_nodes(scope):
-            if isinstance(node, (ast.For, ast.comprehension)):
-                names |= _names_in(node.target)
-        yield scope, frozenset(names)
+        calls = [
+            (node.func.id, node)
+            for node in own_nodes(scope)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in made
+        ]
+        if calls:
+            loops = [node for node in own_nodes(scope) if isinstance(node, (ast.For, ast.comprehension))]
+            turning = frozenset().union(*(_names_in(loop.target) for loop in loops))
+            yield classes.get(scope, ""), turning, calls
 
 
 def _given(call: ast.Call, made: ast.FunctionDef, names: frozenset[str]) -> Iterator[str]:

@@ -23,7 +23,7 @@ class Dispatch:
         self._by_callee: dict[tuple[RegionKind, str], Rules] = {}
         self._by_test: dict[RegionKind, list[Rule]] = {}
         self._nodes: dict[Scope, ScopeNodes] = {}
-        self._plans: dict[tuple[Scope, RegionKind], Plan] = {}
+        self._plans: dict[tuple[Scope, RegionKind, bool], Plan] = {}
         for rule in rules:
             for region in rule.watch.regions:
                 for name in rule.watch.names:
@@ -39,19 +39,21 @@ class Dispatch:
             self._nodes[scope] = ScopeNodes(scope)
         return self._nodes[scope]
 
-    def plan(self, scope: Scope, module: ast.Module, region: RegionKind) -> Plan:
-        """The nodes of a function that some rule may be asked about."""
-        if (scope, region) not in self._plans:
-            self._plans[scope, region] = self._planned(self.nodes_of(scope), module, region)
-        return self._plans[scope, region]
+    def plan(self, scope: Scope, module: ast.Module, region: RegionKind, entered: bool) -> Plan:
+        """The nodes of a function that some rule may be asked about; `entered` as in `Watch`."""
+        key = (scope, region, entered)
+        if key not in self._plans:
+            self._plans[key] = self._planned(self.nodes_of(scope), module, region, entered)
+        return self._plans[key]
 
-    def _planned(self, nodes: ScopeNodes, module: ast.Module, region: RegionKind) -> Plan:
+    def _planned(self, nodes: ScopeNodes, module: ast.Module, region: RegionKind, entered: bool) -> Plan:
         plan: Plan = []
         for node_type, found in nodes.by_type.items():
             watching = [
                 rule
                 for rule in self._watching.get((region, node_type), ())
                 if rule.watch.syntax is not None or rule.watch.callees is None or node_type is not ast.Call
+                if entered or not rule.watch.entered
             ]
             for node in found:
                 rules = tuple([r for r in watching if r.watch.syntax is None or r.watch.syntax(node, module)])

@@ -95,7 +95,7 @@ class Flagger:
         """The rules to ask, each with a node that some path reached."""
         loops = self.loops.get(view.scope, []) if view.frame.mode == "decode-loop" else None
         kinds, callees = view.frame.kinds, view.frame.callees
-        for node, rules, witness in self._dispatch.plan(view.scope, view.module, region):
+        for node, rules, witness in self._dispatch.plan(view.scope, view.module, region, view.entered):
             callee = callees.get(node)  # type: ignore[call-overload]
             concerned = self._dispatch.by_callee(callee, region) if callee is not None else ()
             if not (rules or concerned) or not (witness is None or witness in kinds):

@@ -7,6 +7,7 @@ times faster than libcst (benchmarks/speed), and keeps the nodes of definitions 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import TypeAlias
 
 from compilelint.lines import split_lines
 
+COMPILE_WORDS = re.compile("compile|mark_dynamic|mark_static|cudagraph_mark_step_begin")
+"""A file without any of these says nothing about how it is compiled."""
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Scope: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -39,6 +42,8 @@ class ModuleIndex:
     is_package: bool
     tree: ast.Module
     lines: list[str]
+    speaking: list[int] = field(default_factory=list)
+    """The 1-based lines that mention compilation, see `COMPILE_WORDS`."""
     bindings: dict[str, Import | FunctionNode | ast.ClassDef | ast.expr] = field(default_factory=dict)
     stars: list[str] = field(default_factory=list)
 
@@ -46,7 +51,10 @@ class ModuleIndex:
 def index_source(path: Path, name: str, is_package: bool, source: str) -> ModuleIndex:
     """Index one file's text. Raises SyntaxError, and ValueError for text with a null byte."""
     tree = ast.parse(source, filename=str(path))
-    module = ModuleIndex(path, name, is_package, tree, split_lines(source))
+    lines = split_lines(source)
+    module = ModuleIndex(path, name, is_package, tree, lines)
+    if COMPILE_WORDS.search(source):
+        module.speaking += [number for number, line in enumerate(lines, start=1) if COMPILE_WORDS.search(line)]
     _bind(tree.body, module, nested=False)
     return module
 

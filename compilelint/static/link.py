@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -10,10 +11,7 @@ from functools import cache
 from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, class_members, function_ref
 from compilelint.static.index import FunctionNode, ModuleIndex
 from compilelint.static.program import Program
-from compilelint.static.syntax import nodes_in
-
-HOST_WORDS = ("compile", "mark_dynamic", "mark_static", "cudagraph_mark_step_begin")
-"""A file without any of these says nothing about how it is compiled."""
+from compilelint.static.syntax import nodes_in, statements_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +117,15 @@ def _definitions(body: list[ast.stmt]) -> Iterator[FunctionNode | ast.ClassDef]:
 
 def speaks_of_compile(module: ModuleIndex) -> bool:
     """Whether a file mentions compilation at all."""
-    return any(word in line for line in module.lines for word in HOST_WORDS)
+    return bool(module.speaking)
 
 
 def host_function(ref: FunctionRef, module: ModuleIndex) -> bool:
     """Whether a function's own text mentions compilation."""
     node = ref.node
-    text = module.lines[node.lineno - 1 : node.end_lineno]
-    decorators = 0 if isinstance(node, ast.Lambda) else len(node.decorator_list)
-    return any(word in line for line in text for word in HOST_WORDS) or (decorators > 0 and _compiled_by(node))
+    following = bisect_left(module.speaking, node.lineno)
+    speaks = following < len(module.speaking) and module.speaking[following] <= (node.end_lineno or node.lineno)
+    return speaks or _compiled_by(node)
 
 
 def _compiled_by(node: ast.AST) -> bool:
@@ -138,7 +136,7 @@ def _compiled_by(node: ast.AST) -> bool:
 def compiled_names(tree: ast.Module) -> frozenset[str]:
     """Variables and attributes that the file binds to what it compiles, and its functions that are compiled."""
     found: set[str] = set()
-    for node in nodes_in(tree):
+    for node in statements_in(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and _compiled_by(node):
             found.add(node.name)
         elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None and _compiles(node.value):

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from compilelint.rule import View
 from compilelint.static.definitions import FunctionRef, class_members
-from compilelint.static.syntax import nodes_in
+from compilelint.static.syntax import nodes_in, statements_in
 from compilelint.static.values import Instance, options
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
@@ -24,7 +24,7 @@ def assigned_once(function: FunctionNode, name: str) -> ast.expr | None:
 def _assignments(function: FunctionNode) -> dict[str, tuple[ast.expr, ...]]:
     """By variable, what a function assigns to it; found once per function, since rules ask at every call."""
     found: dict[str, tuple[ast.expr, ...]] = {}
-    for statement in nodes_in(function):
+    for statement in statements_in(function):
         if isinstance(statement, ast.Assign):
             for target in statement.targets:
                 if isinstance(target, ast.Name):
@@ -71,7 +71,7 @@ def makers_of(module: ast.Module, name: str) -> frozenset[str]:
 def _bindings(module: ast.Module) -> dict[str, tuple[ast.Call, ...]]:
     """By name, the calls that a file binds; found once per file, since rules ask at every call."""
     found: dict[str, tuple[ast.Call, ...]] = {}
-    for node in nodes_in(module):
+    for node in statements_in(module):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             for target in node.targets:
                 name = getattr(target, "attr", None) or getattr(target, "id", None)

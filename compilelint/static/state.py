@@ -6,31 +6,39 @@ Shared by the rules on recompiles, CUDA graphs and stale results. Everything her
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TypeAlias
 
 from compilelint.rule import View
-from compilelint.static.syntax import children, nodes_in
+from compilelint.static.syntax import children, inner_statements, statements_in
 from compilelint.static.values import UNKNOWN, Const, Instance, Mapping, Scalar, Value, element_of, join_all, options
 
 Scope: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
-_NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_NESTED = frozenset((ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=2048)
 def own_nodes(scope: ast.AST) -> tuple[ast.AST, ...]:
     """The nodes of a function's own body in source order, without those of functions and classes nested in it."""
-    return tuple(_own_nodes(scope))
+    return _in_order(scope, children)
 
 
-def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
-    pending = children(scope)[::-1]
+@lru_cache(maxsize=4096)
+def own_statements(scope: ast.AST) -> tuple[ast.AST, ...]:
+    """The statements among `own_nodes(scope)`, with handlers and cases: a tenth of the nodes."""
+    return _in_order(scope, inner_statements)
+
+
+def _in_order(scope: ast.AST, inner: Callable[[ast.AST], list[ast.AST]]) -> tuple[ast.AST, ...]:
+    found: list[ast.AST] = []
+    pending = inner(scope)[::-1]
     while pending:
         node = pending.pop()
-        yield node
-        if not isinstance(node, _NESTED):
-            pending += children(node)[::-1]
+        found.append(node)
+        if node.__class__ not in _NESTED:
+            pending += inner(node)[::-1]
+    return tuple(found)
 
 
 @lru_cache(maxsize=512)
@@ -78,7 +86,7 @@ def without_alias(node: ast.expr, view: View) -> ast.expr:
         return node
     values = [
         binding.value
-        for binding in own_nodes(view.function)
+        for binding in own_statements(view.function)
         if isinstance(binding, ast.Assign) and any(same_place(target, node) for target in binding.targets)
     ]
     return values[0] if len(values) == 1 and isinstance(values[0], (ast.Attribute, ast.Subscript, ast.Name)) else node
@@ -194,7 +202,7 @@ def first_read(node: ast.expr, view: View) -> ast.expr:
 
 def written(node: ast.expr, scope: ast.AST) -> Iterator[tuple[ast.stmt, ast.expr | None]]:
     """The statements in `scope` that bind `node`'s place, each with the value it gets (None for `del`)."""
-    for statement in own_nodes(scope):
+    for statement in own_statements(scope):
         if isinstance(statement, (ast.Assign, ast.Delete)):
             targets = statement.targets
         elif isinstance(statement, (ast.AnnAssign, ast.AugAssign)):
@@ -219,7 +227,7 @@ def class_node(value: Value) -> ast.ClassDef | None:
 @lru_cache(maxsize=256)
 def functions_in(tree: ast.AST) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...]:
     """Every function and method in a tree, nested ones included."""
-    return tuple(node for node in nodes_in(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    return tuple(node for node in statements_in(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
 
 
 @lru_cache(maxsize=256)
@@ -231,7 +239,7 @@ def globals_set(module: ast.Module) -> dict[str, list[tuple[int, ast.AST]]]:
     found: dict[str, list[tuple[int, ast.AST]]] = {}
     names = own_names(module)
     for function in functions_in(module):
-        for node in own_nodes(function) if getattr(function, "name", "") != "__init__" else ():
+        for node in own_statements(function) if getattr(function, "name", "") != "__init__" else ():
             if not isinstance(node, ast.Assign) or isinstance(node.value, ast.Constant):
                 continue
             for target in node.targets:

@@ -142,10 +142,14 @@ class FrameView:
         here = place.path == self.frame.tracer.display(self.frame.module)
         return f"line {place.line}" if here else f"{place.path}:{place.line}"
 
+    @property
+    def entered(self) -> bool:
+        """Whether `passed` may say something."""
+        return self.frame.ref in self.frame.tracer.driven.entries and self.entry
+
     def passed(self, name: str) -> tuple[Passing, ...]:
         """See View."""
-        entries = self.frame.tracer.driven.entries
-        return passed(name, self.frame) if self.frame.ref in entries and self.entry else ()
+        return passed(name, self.frame) if self.entered else ()
 
     def lasting(self, name: str) -> bool:
         """See View."""
