@@ -65,6 +65,7 @@ class Watch:
     `callees` and `syntax` spare `check` most of those nodes: of the calls only those are shown whose dotted name (see
     `View.callee`) satisfies `callees`, of all nodes only those that satisfy `syntax`, which also gets the file. A call
     that satisfies one of both is shown. Each is asked once per name or node, so it must depend on nothing else.
+    `kinds`: of the nodes that `syntax` leaves, only those with an alternative of this kind; for a call, what is called.
     `entered`: only functions that code which was seen calls compiled, see `View.passed`.
     `regions`: the kinds of code it speaks about.
     """
@@ -74,6 +75,7 @@ class Watch:
     tests: bool = False
     callees: Callable[[str], bool] | None = None
     syntax: Callable[[ast.AST, ast.Module], bool] | None = None
+    kinds: Callable[[Value], bool] | None = None
     entered: bool = False
     regions: frozenset[RegionKind] = frozenset({"compiled"})
 
@@ -118,6 +120,9 @@ class Passing:
 
 class View(Protocol):
     """What a rule may ask about the function it looks at. All is answered for one way of calling the function."""
+
+    def __hash__(self) -> int:
+        """By identity: an answer may be kept for several rules that ask the same."""
 
     @property
     def region(self) -> RegionKind:

@@ -30,7 +30,7 @@ from functools import cache
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.questions import called_by
-from compilelint.static.values import ExternalInstance, Instance, Union, Value, options
+from compilelint.static.values import ExternalInstance, Instance, Value, options
 
 HAZARD = "graph-break"
 RECURRENT = ("LSTM", "GRU", "RNN", "RNNBase")
@@ -41,6 +41,7 @@ WATCH = Watch(
     nodes=(ast.Name, ast.Attribute, ast.Subscript, ast.Call),
     callees=PACKED.__contains__,
     syntax=lambda node, module: isinstance(getattr(node, "ctx", None), ast.Load),
+    kinds=lambda kind: is_recurrent(kind),
 )
 
 
@@ -54,10 +55,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         )
     if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
         return
-    kind = view.kind(node)
-    if not isinstance(kind, (ExternalInstance, Instance, Union)):
-        return
-    kinds = options(kind)
+    kinds = options(view.kind(node))
     if not any(map(is_recurrent, kinds)) or not is_first(node, view):
         return
     yield Hit(

@@ -25,16 +25,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.questions import last_name, makers_of
-from compilelint.static.values import UNKNOWN, External, Function, Instance, Method, options
+from compilelint.static.values import UNKNOWN, Function, Instance, Value, options
 
 HAZARD = "graph-break"
 ASKED = frozenset({"torch._dynamo.graph_break", "torch._dynamo.skip_frame", "torch.compiler.cudagraph_mark_step_begin"})
 SWITCHES = frozenset({"torch.compiler.disable", "torch._dynamo.disable", "torch.compiler.reset", "torch._dynamo.reset"})
-WATCH = Watch(nodes=(ast.Call,))
+WATCH = Watch(nodes=(ast.Call,), callees=(ASKED | SWITCHES).__contains__, kinds=lambda kind: _may_be_disabled(kind))
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
@@ -60,10 +61,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 def is_disabled(function: ast.expr, view: View) -> Confidence | None:
     """How sure it is that what is called was kept out; a wrapped module is known by what this file binds."""
-    value = view.kind(function)
-    if isinstance(value, (External, Method)):
-        return None
-    kinds = options(value)
+    kinds = options(view.kind(function))
     if any(isinstance(kind, Function) and kind.disabled for kind in kinds):
         return "certain" if len(kinds) == 1 else "likely"
     if kinds and all(isinstance(kind, Instance) and forward_is_disabled(kind) for kind in kinds):
@@ -73,13 +71,24 @@ def is_disabled(function: ast.expr, view: View) -> Confidence | None:
     return "likely" if makers and makers <= SWITCHES else None
 
 
+def _may_be_disabled(kind: Value) -> bool:
+    if isinstance(kind, Function):
+        return kind.disabled
+    return kind == UNKNOWN or (isinstance(kind, Instance) and forward_is_disabled(kind))
+
+
 def forward_is_disabled(kind: Instance) -> bool:
     """Whether the method that calling an object runs stands under `torch.compiler.disable`."""
+    return _leaves_forward_alone(kind.ref.node)
+
+
+@cache
+def _leaves_forward_alone(owner: ast.ClassDef) -> bool:
     return any(
         isinstance(member, ast.FunctionDef)
         and member.name in ("forward", "__call__")
         and any(ast.unparse(decorator).partition("(")[0] in SWITCHES for decorator in member.decorator_list)
-        for member in kind.ref.node.body
+        for member in owner.body
     )
 
 

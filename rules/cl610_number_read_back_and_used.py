@@ -37,7 +37,7 @@ from compilelint.static.tensors import data, on_error_path, site_of, written_con
 from compilelint.static.values import Scalar, options
 
 HAZARD = "recompile"
-WATCH = Watch(nodes=(ast.Compare, ast.BinOp))
+WATCH = Watch(nodes=(ast.Compare, ast.BinOp), syntax=lambda node, module: _may_read_back(node))
 CASTS = frozenset({"builtins.int", "builtins.float"})
 
 BAD = (
@@ -149,6 +149,12 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             "compute with the tensor, `torch.where` instead of a comparison, and read the result back outside",
             "likely",
         )
+
+
+def _may_read_back(node: ast.AST) -> bool:
+    """Whether an operand is a call or, in a comparison, a variable."""
+    sort = (ast.Call, ast.Name) if isinstance(node, ast.Compare) else ast.Call
+    return isinstance(node, ast.expr) and any(isinstance(part, sort) for part in _operands(node))
 
 
 def _operands(node: ast.expr) -> Iterator[ast.expr]:

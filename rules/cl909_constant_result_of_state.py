@@ -33,11 +33,12 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.questions import last_decorator_names
 from compilelint.static.state import changing_reads
 from compilelint.static.values import Function, options
 
 HAZARD = "stale-result"
-WATCH = Watch(nodes=(ast.Call,))
+WATCH = Watch(nodes=(ast.Call,), kinds=lambda kind: isinstance(kind, Function) and _is_assumed(kind.ref.node))
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
@@ -59,12 +60,12 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 def _assumed_constant(view: View, call: ast.Call) -> Iterator[ast.FunctionDef]:
     for option in options(view.kind(call.func)):
         function = option.ref.node if isinstance(option, Function) else None
-        if isinstance(function, ast.FunctionDef) and any(map(_is_assumption, function.decorator_list)):
+        if isinstance(function, ast.FunctionDef) and _is_assumed(function):
             yield function
 
 
-def _is_assumption(decorator: ast.expr) -> bool:
-    return ast.unparse(decorator).rpartition(".")[2] == "assume_constant_result"
+def _is_assumed(function: ast.AST) -> bool:
+    return "assume_constant_result" in last_decorator_names(function)
 
 
 BAD = (

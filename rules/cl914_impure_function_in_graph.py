@@ -25,11 +25,13 @@ from collections.abc import Iterator
 from itertools import chain
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.questions import last_decorator_names
 from compilelint.static.state import changing_reads, own_names, own_nodes, root_of
 from compilelint.static.values import Function, options
 
 HAZARD = "stale-result"
-WATCH = Watch(nodes=(ast.Call,))
+WATCH = Watch(nodes=(ast.Call,), kinds=lambda kind: isinstance(kind, Function) and _is_marked(kind.ref.node))
+MARKS = frozenset({"allow_in_graph", "nonstrict_trace"})
 GROWING = frozenset({"append", "extend", "add", "update", "setdefault", "pop", "clear"})
 
 BAD = (
@@ -110,7 +112,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     for option in options(view.kind(node.func)):
         function = option.ref.node if isinstance(option, Function) else None
-        if not isinstance(function, ast.FunctionDef) or not any(map(_is_mark, function.decorator_list)):
+        if not isinstance(function, ast.FunctionDef) or not _is_marked(function):
             continue
         if not any(isinstance(part, ast.Return) and part.value is not None for part in own_nodes(function)):
             continue  # it computes nothing: its effect, once, is what it is for
@@ -125,8 +127,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             )
 
 
-def _is_mark(decorator: ast.expr) -> bool:
-    return ast.unparse(decorator).rpartition(".")[2] in ("allow_in_graph", "nonstrict_trace")
+def _is_marked(function: ast.AST) -> bool:
+    return not MARKS.isdisjoint(last_decorator_names(function))
 
 
 def _effects(function: ast.FunctionDef) -> Iterator[str]:

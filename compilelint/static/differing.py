@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from compilelint.static.definitions import assignments
-from compilelint.static.state import functions_in, own_nodes, parameters
+from compilelint.static.state import functions_in, own_nodes, own_statements, parameters
 from compilelint.static.syntax import statements_in
 
 MAX_ROUNDS = 6
@@ -17,33 +17,22 @@ MAX_ROUNDS = 6
 @lru_cache(maxsize=256)
 def differing_attributes(module: ast.Module) -> frozenset[str]:
     """The attributes of which `differs` says so for some class of the file."""
-    return frozenset(
-        target.attr
-        for owner in (node for node in statements_in(module) if isinstance(node, ast.ClassDef))
-        for target in _set_by_constructor(owner)
-        if differs(target.attr, owner, module)
-    )
-
-
-def _set_by_constructor(owner: ast.ClassDef) -> Iterator[ast.Attribute]:
-    made = _constructor(owner)
-    for node in own_nodes(made) if made is not None else ():
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node
+    classes = (node for node in statements_in(module) if isinstance(node, ast.ClassDef))
+    return frozenset(attribute for owner in classes for attribute in _made_of_differing(owner, module))
 
 
 def differs(attribute: str, owner: ast.ClassDef, module: ast.Module) -> bool:
     """Whether `__init__` of `owner` makes an attribute of an argument that differs from object to object."""
+    return attribute in _made_of_differing(owner, module)
+
+
+def _made_of_differing(owner: ast.ClassDef, module: ast.Module) -> Iterator[str]:
     made = _constructor(owner)
     names = _differing(module).get(owner.name, frozenset())
-    if made is None or not names:
-        return False
-    return any(
-        isinstance(target, ast.Attribute) and target.attr == attribute and _names_in(value) & names
-        for node in own_nodes(made)
-        if isinstance(node, (ast.Assign, ast.AnnAssign))
-        for target, value in assignments(node)
-    )
+    for node in own_statements(made) if made is not None and names else ():
+        for target, value in assignments(node) if isinstance(node, (ast.Assign, ast.AnnAssign)) else ():
+            if isinstance(target, ast.Attribute) and _names_in(value) & names:
+                yield target.attr
 
 
 @lru_cache(maxsize=256)

@@ -9,8 +9,9 @@ from compilelint.rule import RegionKind, Rule
 from compilelint.static.view import Scope, ScopeNodes
 
 Rules = tuple[Rule, ...]
-Plan = list[tuple[ast.AST, Rules, ast.expr | None]]
-"""A node, the rules whose `Watch` it passes whatever its kinds are, and the expression that tells whether it ran."""
+Plan = list[tuple[ast.AST, Rules, Rules, ast.expr | None]]
+"""A node, the rules whose `Watch` it passes whatever its kinds are, those of which `Watch.kinds` is still to be asked,
+and the expression that tells whether it ran."""
 
 
 class Dispatch:
@@ -52,15 +53,17 @@ class Dispatch:
             watching = [
                 rule
                 for rule in self._watching.get((region, node_type), ())
-                if rule.watch.syntax is not None or rule.watch.callees is None or node_type is not ast.Call
+                if rule.watch.syntax or rule.watch.kinds or rule.watch.callees is None or node_type is not ast.Call
                 if entered or not rule.watch.entered
             ]
             for node in found:
-                rules = tuple([r for r in watching if r.watch.syntax is None or r.watch.syntax(node, module)])
+                left = [rule for rule in watching if rule.watch.syntax is None or rule.watch.syntax(node, module)]
                 if isinstance(node, ast.Call):
-                    rules += tuple(self._by_name.get((region, _called_name(node)), ()))
-                if rules or node_type is ast.Call:
-                    plan.append((node, rules, _witness(node)))
+                    left += self._by_name.get((region, _called_name(node)), ())
+                if left or node_type is ast.Call:
+                    rules = tuple([rule for rule in left if rule.watch.kinds is None])
+                    by_kind = tuple([rule for rule in left if rule.watch.kinds is not None])
+                    plan.append((node, rules, by_kind, _witness(node)))
         return plan
 
     def by_callee(self, callee: str, region: RegionKind) -> Rules:

@@ -13,7 +13,7 @@ from compilelint.static.dispatch import Dispatch
 from compilelint.static.origins import definition
 from compilelint.static.places import span_of
 from compilelint.static.tracer.frame import Frame
-from compilelint.static.values import Const
+from compilelint.static.values import UNKNOWN, Const, Union, Value
 from compilelint.static.view import FrameView, Scope
 
 _RESUMABLE_CONTEXTS = frozenset(
@@ -95,13 +95,16 @@ class Flagger:
         """The rules to ask, each with a node that some path reached."""
         loops = self.loops.get(view.scope, []) if view.frame.mode == "decode-loop" else None
         kinds, callees = view.frame.kinds, view.frame.callees
-        for node, rules, witness in self._dispatch.plan(view.scope, view.module, region, view.entered):
+        for node, rules, by_kind, witness in self._dispatch.plan(view.scope, view.module, region, view.entered):
             callee = callees.get(node)  # type: ignore[call-overload]
             concerned = self._dispatch.by_callee(callee, region) if callee is not None else ()
+            if by_kind:
+                value = kinds.get(node.func if isinstance(node, ast.Call) else node, UNKNOWN)
+                rules += tuple([rule for rule in by_kind if _any_kind(value, rule)])
             if not (rules or concerned) or not (witness is None or witness in kinds):
                 continue
             if loops is None or _inside(node, view, loops):
-                for rule in (*rules, *(rule for rule in concerned if rule not in rules)):
+                for rule in (*rules, *[rule for rule in concerned if rule not in rules]):
                     yield rule, node
         for node in list(view.frame.tests):
             if node in view.nodes.parent and (loops is None or _inside(node, view, loops)):
@@ -138,6 +141,12 @@ class Flagger:
     def findings(self) -> tuple[Finding, ...]:
         """Everything found so far, in the order it was found; see `combined`."""
         return tuple(self._found.values())
+
+
+def _any_kind(value: Value, rule: Rule) -> bool:
+    """Whether `Watch.kinds` of a rule that has it is true of an alternative of `value`."""
+    asked = rule.watch.kinds
+    return asked is not None and any(map(asked, value.options if isinstance(value, Union) else (value,)))
 
 
 def _may_be_passed_over(node: ast.AST, view: FrameView) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from compilelint.rule import View
 from compilelint.static.definitions import FunctionRef, class_members
@@ -83,6 +83,12 @@ def _bindings(module: ast.Module) -> dict[str, tuple[ast.Call, ...]]:
 def last_name(node: ast.expr) -> str:
     """The name an expression ends in: `rnn` of `self.rnn`, `x` of `x`; empty for anything else."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+@cache
+def last_decorator_names(function: ast.AST) -> frozenset[str]:
+    """The last part of the name of each decorator that is a plain name: `allow_in_graph`."""
+    return frozenset(ast.unparse(part).rpartition(".")[2] for part in getattr(function, "decorator_list", ()))
 
 
 def comes_from_outside(view: View, node: ast.expr) -> bool:

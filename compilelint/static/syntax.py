@@ -19,7 +19,7 @@ _INNER = {
 } | {ast.Constant: (), ast.MatchSingleton: (), ast.Global: (), ast.Nonlocal: ()}
 
 
-_BLOCKS = {
+_BLOCKS: dict[type[ast.AST], tuple[str, ...]] = {
     kind: tuple(field for field in kind._fields if field in ("body", "handlers", "orelse", "finalbody", "cases"))
     for kind in _INNER
     if issubclass(kind, (ast.Module, ast.stmt, ast.excepthandler, ast.match_case))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from compilelint.model import Confidence
 from compilelint.rule import View
@@ -27,6 +28,7 @@ def data(value: Value) -> Confidence | None:
     return certainty
 
 
+@lru_cache(maxsize=1)  # several rules ask, one after the other
 def decided(node: ast.expr, view: View) -> Confidence | None:
     """How sure it is that Python's decision on `node`, an expression it tests, is a decision on graph data."""
     operands = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
