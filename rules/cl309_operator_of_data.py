@@ -3,22 +3,22 @@
 ## What it does
 Finds the less usual operators of torch and NumPy for which torch was seen to break over a tensor's values:
 `torch.combinations`, least squares (`linalg.lstsq`), `cov` and `corrcoef`, `gaussian_nll_loss` of a tensor of
-variances, `tensor_split` at a tensor, `unpad_sequence`, `numpy.pad`, and `torch._assert` of a tensor. That they break
-for the kinds of arguments at hand is looked up in the table that was made with torch.
+variances, `tensor_split` at a tensor, `unpad_sequence`, `numpy.pad`, `torch._assert` and `torch._check_tensor_all` of a
+tensor. That they break for the kinds of arguments at hand is looked up in the table that was made with torch.
 
 ## Why it costs
 The size of the result depends on data (GB0036: `lstsq` returns the residuals only where the rank is full), or the
-operator checks its input in Python (GB0033: `cov` refuses negative weights). Dynamo ends the graph before the call, and
-the host waits for the value.
+operator checks its input in Python (GB0033: `cov` refuses negative weights; GB0124: `_check_tensor_all`). Dynamo ends
+the graph before the call, and the host waits for the value.
 
 ## Write instead
     solution = torch.linalg.solve(a.mT @ a, a.mT @ b)              # instead of lstsq, where a has full rank
     centred = x - x.mean(1, keepdim=True)
     covariance = centred @ centred.mT / (x.shape[1] - 1)           # instead of torch.cov
-    torch._assert_async(ok.all())                                  # instead of torch._assert
+    torch._assert_async(ok.all())                                  # instead of _assert, _check_tensor_all
 
 ## References
-GB0033, GB0036. Measured on torch 2.13.
+GB0033, GB0036, GB0124. Measured on torch 2.13.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.values import tensor_certainty
 
 HAZARD = "graph-break"
 FALLBACK = True
@@ -39,7 +40,9 @@ NAMES = frozenset(
         " numpy.linalg.eig numpy.linalg.eigvals numpy.repeat numpy.ndarray.repeat"
     ).split()
 )
-WATCH = Watch(nodes=(ast.Call,), names=frozenset(name.rpartition(".")[2] for name in NAMES))
+CHECKS = {"torch._check_tensor_all": 0, "torch._check_tensor_all_with": 1}
+"""Functions that read one argument, at this position, back whatever else they get; the table has no private names."""
+WATCH = Watch(nodes=(ast.Call,), names=frozenset(name.rpartition(".")[2] for name in (*NAMES, *CHECKS)))
 
 BAD = (
     Example(
@@ -76,6 +79,33 @@ def pairs(x: torch.Tensor):
         default="break",
         fullgraph="break",
     ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+def require(ok, why: str):
+    if isinstance(ok, torch.Tensor):
+        torch._check_tensor_all(ok)  # ~
+    else:
+        torch._check(ok, lambda: why)
+
+
+class Spread(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+
+    def forward(self, x, counts: torch.Tensor):
+        require(x.shape[0] == counts.shape[0], "one count per row")
+        require(counts > 0, "counts are positive")
+        return self.proj(x) / counts[:, None]
+""",
+        run="(Spread(), [(torch.ones(2, 4), torch.ones(2))])",
+        default="break",
+        fullgraph="clean",
+    ),
 )
 
 GOOD = (
@@ -106,10 +136,12 @@ class Whiten(nn.Module):
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """One hit per call of one of NAMES that breaks over the values of its arguments."""
-    if not isinstance(node, ast.Call) or view.callee(node) not in NAMES:
+    """One hit per call of one of NAMES or CHECKS that breaks over the values of its arguments."""
+    if not isinstance(node, ast.Call):
         return
-    found = view.breaks(node)
+    callee = view.callee(node)
+    yield from checked(node, CHECKS[callee], view) if callee in CHECKS else ()
+    found = view.breaks(node) if callee in NAMES else None
     if found in OF_DATA:
         yield Hit(
             node,
@@ -117,4 +149,17 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             " waits for them",
             "use an operator whose result has a fixed size, such as `torch.linalg.solve` for least squares, write the"
             " formula out, or call it outside",
+        )
+
+
+def checked(node: ast.Call, position: int, view: View) -> Iterator[Hit]:
+    """`torch._check_tensor_all(ok)`, where `ok` is a tensor."""
+    condition = view.argument(node, position, "cond")
+    certainty = tensor_certainty(view.kind(condition)) if condition is not None else None
+    if condition is not None and certainty is not None:
+        yield Hit(
+            node,
+            f"`{view.text(node)}` reads `{view.text(condition)}` back to check it: Dynamo splits the graph here",
+            f"check on the device, `torch._assert_async({view.text(condition)}.all())`, or outside the compiled code",
+            certainty,
         )

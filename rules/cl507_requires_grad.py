@@ -1,8 +1,8 @@
 """Changing requires_grad inside compiled code splits the graph.
 
 ## What it does
-Finds `requires_grad_()`, assignments to `requires_grad` and tensors made with `requires_grad=True` in code that
-Dynamo traces.
+Finds `requires_grad_()`, assignments to `requires_grad` and tensors made with `requires_grad=True`, or in training
+with `requires_grad=self.training`, in code that Dynamo traces.
 
 ## Why it costs
 Whether a tensor wants a gradient is decided before a graph is made. `x.requires_grad_()` on an input or parameter
@@ -68,13 +68,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     elif isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute) and node.func.attr == "requires_grad_":
             yield from switched(node, node.func.value, view)
-        elif view.callee(node) in FACTORIES and is_true(view.argument(node, 99, "requires_grad")):
-            yield Hit(
-                node,
-                f"`{view.text(node)}` makes a tensor that wants a gradient, which Dynamo does not trace: "
-                "the graph splits here",
-                OUTSIDE,
-            )
+        elif view.callee(node) in FACTORIES:
+            yield from made(node, view.argument(node, 99, "requires_grad"), view)
 
 
 def names_requires_grad(node: ast.AST) -> bool:
@@ -114,9 +109,17 @@ def switched(node: ast.Call, owner: ast.expr, view: View) -> Iterator[Hit]:
     )
 
 
-def is_true(flag: ast.expr | None) -> bool:
-    """Whether the flag is the constant True."""
-    return isinstance(flag, ast.Constant) and flag.value is True
+def made(node: ast.Call, flag: ast.expr | None, view: View) -> Iterator[Hit]:
+    """`torch.zeros(n, requires_grad=flag)`, where the flag is True or whether the module trains."""
+    trains = isinstance(flag, ast.Attribute) and flag.attr == "training"
+    if trains or (isinstance(flag, ast.Constant) and flag.value is True):
+        yield Hit(
+            node,
+            f"`{view.text(node)}` makes a tensor that wants a gradient{' in training' if trains else ''}, which Dynamo"
+            " does not trace: the graph splits here",
+            OUTSIDE,
+            "likely" if trains else "certain",
+        )
 
 
 BAD = (
@@ -155,6 +158,21 @@ def relaxed(x):
         default="break",
         fullgraph="break",
         inside=True,
+    ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Commitment(nn.Module):
+    def forward(self, x, code):
+        loss = torch.tensor([0.0], device=x.device, requires_grad=self.training)  # ~
+        return loss + (x - code.detach()).square().mean()
+""",
+        run="(Commitment(), [(torch.ones(2, 4), torch.zeros(2, 4))])",
+        default="break",
+        fullgraph="break",
     ),
 )
 

@@ -92,6 +92,21 @@ def outer(t: OptTensor): return t
 ---
 probe(outer(mask))  # a tensor of bool
 
+def least(values):
+    return eval("values").min()
+---
+probe(least(x))  # a tensor (by annotation or use)
+
+def settled(values):
+    return eval("values > -9").flatten().all()
+---
+probe(settled(x))  # a scalar tensor of bool (by annotation or use)
+
+def first(values):
+    return eval("[values]").copy()
+---
+probe(first(x))  # unknown
+
 def fib(n):
     return n if n < 2 else fib(n - 1) + fib(n - 2)
 ---

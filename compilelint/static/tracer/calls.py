@@ -117,18 +117,32 @@ def _call(function: Value, args: tuple[Value, ...], keywords: Keywords, node: as
         return library.call(function.name, args, keywords, node, frame)
     if isinstance(function, Unknown):
         call_back((*args, *keywords.values()), args, node, frame)
-        return _read_by_name(node)
+        return _by_method(node)
     return UNKNOWN
 
 
-def _read_by_name(node: ast.AST | None) -> Value:
-    """What `x.item()` and `x.tolist()` give where `x` is unknown: only tensors and arrays have such methods."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not (node.args or node.keywords):
+_OF_TENSORS = frozenset(
+    (
+        "abs sum mean std var norm any all max min amax amin argmax argmin softmax log_softmax sigmoid tanh relu exp "
+        "log log10 log2 sqrt rsqrt square sin cos clamp clamp_min clamp_max unsqueeze squeeze view view_as reshape "
+        "permute transpose expand expand_as repeat_interleave masked_fill masked_select masked_scatter gather scatter "
+        "scatter_add index_select index_fill cumsum cumprod flatten contiguous matmul bmm eq ne lt gt le ge isnan "
+        "isinf isfinite logical_and logical_or logical_not new_zeros new_ones new_full new_tensor long"
+    ).split()
+)
+"""Methods that say their receiver is a tensor: no list, text, dict, or module has them."""
+
+
+def _by_method(node: ast.AST | None) -> Value:
+    """What `x.item()`, `x.tolist()` or `x.abs()` gives where `x` is unknown: only tensors have such methods."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return UNKNOWN
+    name = node.func.attr
+    if name in _OF_TENSORS:
+        return Tensor("bool" if name in ("any", "all") else None, sure=False)
+    if name in ("item", "tolist") and not (node.args or node.keywords):
         number = Scalar("number", "tensor")
-        if node.func.attr == "item":
-            return number
-        if node.func.attr == "tolist":
-            return Sequence("list", None, join_all([number, Sequence("list", None, number)]))
+        return number if name == "item" else Sequence("list", None, join_all([number, Sequence("list", None, number)]))
     return UNKNOWN
 
 
