@@ -140,6 +140,12 @@ class View(Protocol):
     def module(self) -> ast.Module:
         """The whole file: what else it does with a global, a class attribute or a compiled callable."""
 
+    def makers(self, name: str) -> frozenset[str]:
+        """What the file calls to make what it binds to a name or attribute, as written: `{"tqdm", "torch.jit.load"}`.
+
+        For what kinds do not tell: an object that some wrapper made of another one.
+        """
+
     @property
     def entry(self) -> bool:
         """Whether this function is the region's outermost one, whose parameters are the region's inputs."""

@@ -29,7 +29,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import assigned_once, bound_to, last_name, makers_of
+from compilelint.static.questions import assigned_once, bound_to, last_name
 
 HAZARD = "frame-skip"
 BARS = frozenset({"tqdm", "trange", "tqdm.tqdm", "tqdm.trange", "tqdm.auto.tqdm"})
@@ -62,7 +62,7 @@ def is_of_bar(node: ast.Call, view: View) -> bool:
     made = assigned_once(view.function, owner) if is_variable else None
     if isinstance(made, ast.Call):
         return view.callee(made).startswith(PACKAGES)
-    makers = makers_of(view.module, owner) if owner else frozenset()
+    makers = view.makers(owner) if owner else frozenset()
     return view.callee(node).startswith("?") and bool(makers) and makers <= BARS
 
 

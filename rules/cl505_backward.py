@@ -29,7 +29,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import last_name, makers_of
+from compilelint.static.questions import last_name
 
 HAZARD = "graph-break"
 OPTIMIZER_METHODS = frozenset({"step", "zero_grad", "add_param_group", "load_state_dict"})
@@ -71,7 +71,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 def is_optimizer(method: ast.expr, view: View) -> bool:
     """Whether the file binds the receiver of `method` to something out of torch.optim."""
     name = last_name(method.value) if isinstance(method, ast.Attribute) else ""
-    makers = makers_of(view.module, name) if name else frozenset()
+    makers = view.makers(name) if name else frozenset()
     return bool(makers) and all(maker.startswith(("torch.optim.", "optim.")) for maker in makers)
 
 

@@ -29,7 +29,7 @@ from functools import cache
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import last_name, makers_of
+from compilelint.static.questions import last_name
 from compilelint.static.values import UNKNOWN, Function, Instance, Value, options
 
 HAZARD = "graph-break"
@@ -67,7 +67,7 @@ def is_disabled(function: ast.expr, view: View) -> Confidence | None:
     if kinds and all(isinstance(kind, Instance) and forward_is_disabled(kind) for kind in kinds):
         return "certain"
     name = last_name(function)
-    makers = makers_of(view.module, name) if name and kinds == (UNKNOWN,) else frozenset()
+    makers = view.makers(name) if name and kinds == (UNKNOWN,) else frozenset()
     return "likely" if makers and makers <= SWITCHES else None
 
 

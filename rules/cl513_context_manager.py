@@ -31,7 +31,7 @@ from collections.abc import Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import comes_from_outside, last_name, makers_of
+from compilelint.static.questions import comes_from_outside, last_name
 from compilelint.static.values import ExternalInstance, Instance, options
 
 HAZARD = "frame-skip"
@@ -88,7 +88,7 @@ def refused(manager: ast.expr, view: View) -> Confidence | None:
         for kind in kinds
     ):
         return "certain" if len(kinds) == 1 else "likely"
-    made = makers_of(view.module, last_name(manager))
+    made = view.makers(last_name(manager))
     return "likely" if made and made <= NOT_STORED else None
 
 

@@ -26,7 +26,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import comes_from_outside, last_name, makers_of
+from compilelint.static.questions import comes_from_outside, last_name
 from compilelint.static.values import UNKNOWN, ExternalInstance, Sequence, Value, options
 
 HAZARD = "graph-break"
@@ -53,7 +53,7 @@ def moves(node: ast.expr, view: View) -> bool:
     if not isinstance(node, (ast.Name, ast.Attribute)):
         return False
     kind = view.kind(node)
-    makers = makers_of(view.module, last_name(node)) if kind == UNKNOWN else frozenset()
+    makers = view.makers(last_name(node)) if kind == UNKNOWN else frozenset()
     return all(map(is_iterator, options(kind))) or (bool(makers) and makers <= ENDLESS)
 
 

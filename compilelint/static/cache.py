@@ -24,7 +24,7 @@ from compilelint.static.text import digest_of, names_digest
 from compilelint.static.work import NAMES, Outcome, Reading, Task
 
 if TYPE_CHECKING:
-    from compilelint.static.parts import Parts
+    from compilelint.static.parts import Parts, Pattern
 
 MOST_BYTES = 128 * 1024 * 1024
 """When the entries take more than this, those that were used least recently go until half of it is free."""
@@ -34,13 +34,15 @@ TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# A cache folder, see https:
 class Cache:
     """The entries in `folder`. `context` tells all that outcomes depend on besides files.
 
-    `base` is the folder that paths of findings are relative to. Where the folder cannot be written, nothing is kept.
+    `base` is the folder that paths of findings are relative to; `pattern` is for `parts.Parts`. Where the folder
+    cannot be written, nothing is kept.
     """
 
-    def __init__(self, folder: Path, context: str, base: Path) -> None:
+    def __init__(self, folder: Path, context: str, base: Path, pattern: Pattern) -> None:
         self._folder = folder
         self._context = context
         self._base = base
+        self._pattern = pattern
         self._parts: dict[str, Parts | None] = {}
         self._digests: dict[str, str] = {}
         self._absent: dict[str, bool] = {}
@@ -103,7 +105,7 @@ class Cache:
         if NAMES in parts:
             return self._names(path) == parts[NAMES]
         now = self._parts_now(path) if parts else None
-        return now is not None and all(now.digest(part) == digest for part, digest in parts.items())
+        return now is not None and all(now.digest(part, self._pattern) == digest for part, digest in parts.items())
 
     def _parts_now(self, path: str) -> Parts | None:
         from compilelint.static.reading import parts_now  # with all that the tracer needs

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from typing import get_args
 
 from compilelint.rule import RegionKind, Rule
+from compilelint.static.syntax import nodes_in
 from compilelint.static.view import Scope, ScopeNodes
 
 Rules = tuple[Rule, ...]
@@ -66,6 +68,13 @@ class Dispatch:
                     plan.append((node, rules, by_kind, _witness(node)))
         return plan
 
+    def pattern(self, asked: str, function: Scope, module: ast.Module) -> str:
+        """What the plans of a function and of those nested in it hang on besides its text; for `asked` see `asking`."""
+        region, entered = _ASKED[asked]
+        scopes = (node for node in nodes_in(function) if isinstance(node, _FUNCTIONS))
+        plans = (self.plan(scope, module, region, entered) for scope in scopes)
+        return repr([[[rule.code for rule in (*rules, *by_kind)] for _, rules, by_kind, _ in plan] for plan in plans])
+
     def by_callee(self, callee: str, region: RegionKind) -> Rules:
         """The rules that a call concerns by the dotted name of what it calls."""
         if (region, callee) not in self._by_callee:
@@ -79,6 +88,15 @@ class Dispatch:
     def by_test(self, region: RegionKind) -> Sequence[Rule]:
         """The rules that every truth test concerns."""
         return self._by_test.get(region, ())
+
+
+def asking(region: RegionKind, entered: bool) -> str:
+    """How a function is looked at, in one word: see `Dispatch.plan`."""
+    return f"{region}+entered" if entered else region
+
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_ASKED = {asking(region, entered): (region, entered) for region in get_args(RegionKind) for entered in (False, True)}
 
 
 def _called_name(node: ast.Call) -> str:

@@ -9,8 +9,9 @@ from compilelint.fingerprint import fingerprint
 from compilelint.model import CONFIDENCES, Confidence, Engine, Finding, Hazard, Span
 from compilelint.rule import Hit, RegionKind, Rule
 from compilelint.static.combine import Key
-from compilelint.static.dispatch import Dispatch
+from compilelint.static.dispatch import Dispatch, asking
 from compilelint.static.origins import definition
+from compilelint.static.parts import PLAN, Pattern
 from compilelint.static.places import span_of
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import UNKNOWN, Const, Union, Value
@@ -45,6 +46,11 @@ class Flagger:
         self._seen: dict[Scope, set[object]] = {}
         self.most: Confidence = "certain"
         """Findings are at most this sure from here on."""
+
+    @property
+    def pattern(self) -> Pattern:
+        """See `parts.Parts`."""
+        return self._dispatch.pattern
 
     @property
     def fallbacks(self) -> tuple[str, ...]:
@@ -94,8 +100,11 @@ class Flagger:
     def _asked(self, view: FrameView, region: RegionKind) -> Iterator[tuple[Rule, ast.AST]]:
         """The rules to ask, each with a node that some path reached."""
         loops = self.loops.get(view.scope, []) if view.frame.mode == "decode-loop" else None
-        kinds, callees = view.frame.kinds, view.frame.callees
-        for node, rules, by_kind, witness in self._dispatch.plan(view.scope, view.module, region, view.entered):
+        kinds, callees, module = view.frame.kinds, view.frame.callees, view.frame.module
+        if not view.frame.is_module_level:  # else all of the file has been noted
+            asked = asking(region, view.entered)
+            view.frame.tracer.program.note(module.name, PLAN, asked, view.frame.ref.line)
+        for node, rules, by_kind, witness in self._dispatch.plan(view.scope, module.tree, region, view.entered):
             callee = callees.get(node)  # type: ignore[call-overload]
             concerned = self._dispatch.by_callee(callee, region) if callee is not None else ()
             if by_kind:

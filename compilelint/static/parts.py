@@ -3,8 +3,9 @@
 A part is a text: `code` (all of it), `surface` (all but the bodies of functions), `body F` and `class C` (the bodies of
 one function, of all methods of one class), `assigned C` (what the methods of a class assign to their object), `outside`
 (what the file assigns to attributes of other objects), `starts` (where it speaks of compilation, if in comments),
-`head` (the first lines, comments and all). `F` and `C` are qualified names; of several definitions of one name the
-second is `F#2`.
+`head` (the first lines, comments and all), `plan HOW F` (what the rest of the file has rules ask about in a function
+that is looked at in that way, see `dispatch.asking`), `made NAME` (what the file binds to a name). `F` and `C` are
+qualified names; of several definitions of one name the second is `F#2`.
 
 Lines between statements that hold nothing but a comment, and blank ones, are in no part. So the lines of a part that
 has not changed can be found again wherever they have moved to.
@@ -14,12 +15,13 @@ from __future__ import annotations
 
 import ast
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
 from compilelint.static import link
 from compilelint.static.definitions import ClassRef, assigned, assigned_from_outside, is_small
-from compilelint.static.index import FunctionNode, ModuleIndex
+from compilelint.static.index import FunctionNode, ModuleIndex, Scope
+from compilelint.static.questions import makers_of
 from compilelint.static.text import digest_of
 
 CODE = "code"
@@ -27,7 +29,11 @@ SURFACE = "surface"
 STARTS = "starts"
 OUTSIDE = "outside"
 HEAD = "head"
+PLAN = "plan"
+MADE = "made"
 
+Pattern = Callable[[str, Scope, ast.Module], str]
+"""See `dispatch.Dispatch.pattern`."""
 Anchor = tuple[str, int]
 """A part, `surface` or a body, and a 0-based line of it."""
 
@@ -58,11 +64,21 @@ class Parts:
         around = self.body_at(line)
         return f"{sort} {name}" if around == SURFACE else around
 
-    def digest(self, part: str) -> str:
+    def plan_at(self, asked: str, line: int) -> str:
+        """The part `plan` of the function around a line that is looked at as `asked` says; outside of any, the code."""
+        around = self.body_at(line)
+        return CODE if around == SURFACE else f"{PLAN} {asked} {around.partition(' ')[2]}"
+
+    def digest(self, part: str, pattern: Pattern) -> str:
         """What tells one state of a part from another; "" where the file has no such part."""
         if part not in self._digests:
-            self._digests[part] = self._digest(part)
+            self._digests[part] = self._plan(part, pattern) if part.startswith(PLAN) else self._digest(part)
         return self._digests[part]
+
+    def _plan(self, part: str, pattern: Pattern) -> str:
+        _, asked, name = part.split(" ")
+        function = dict(self._functions).get(name)
+        return "" if function is None else _digest_of([pattern(asked, function, self._module.tree)])
 
     def anchor(self, line: int) -> Anchor | None:
         """Where a line is to be found again; None for one that is in no part."""
@@ -83,9 +99,11 @@ class Parts:
             found = assigned_from_outside(self._module.tree)
             return _digest_of((name, *map(ast.dump, values)) for name, values in found.items())
         if sort == "class":
-            return _digest_of([self.digest(body) for body in self._lines if body.startswith(f"body {name}.")])
+            return _digest_of([self._digest(body) for body in self._lines if body.startswith(f"body {name}.")])
         if part == CODE:
-            return _digest_of([(inner, self.digest(inner)) for inner in self._lines])
+            return _digest_of([(inner, self._digest(inner)) for inner in self._lines])
+        if sort == MADE:
+            return _digest_of(sorted(makers_of(self._module.tree, name)))
         if sort == "assigned":
             classes = [ref for ref in link.classes(self._module) if ref.qualname == name]
             return _digest_of(item for ref in classes for item in _assigned(ref)) if classes else ""

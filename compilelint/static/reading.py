@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from compilelint.model import Finding, Rewrite, Span, Step
-from compilelint.static.parts import CODE, STARTS, SURFACE, Parts
+from compilelint.static.parts import CODE, MADE, PLAN, STARTS, SURFACE, Parts, Pattern
 from compilelint.static.program import Note, Program, ReadError, parse_module
 from compilelint.static.work import NAMES, Reading, Task
 
@@ -20,7 +20,7 @@ Lines = Mapping[str, Mapping[int, int]]
 
 
 def readings(
-    program: Program, task: Task, findings: Iterable[Finding], shown: Callable[[Path], str]
+    program: Program, task: Task, findings: Iterable[Finding], shown: Callable[[Path], str], pattern: Pattern
 ) -> dict[str, Reading]:
     """What was read since `Program.begin`, by path."""
     notes: dict[str, list[Note]] = {}
@@ -34,7 +34,7 @@ def readings(
         if parts is not None:
             # Of files in the unit every function is looked at, to tell whether a walk starts there.
             own = [CODE, STARTS] if name in task.modules else [SURFACE]
-            reading.parts = _digests(parts, [*own, *_wanted(parts, notes.get(name, ()))])
+            reading.parts = _digests(parts, [*own, *_wanted(parts, notes.get(name, ()))], pattern)
             sources[shown(path)] = reading, parts
         if path.as_posix() in found:  # one file under two names
             reading = Reading(content)
@@ -68,13 +68,17 @@ def _wanted(parts: Parts, notes: Iterable[Note]) -> Iterator[str]:
             yield parts.body_at(line)
         elif sort in ("class", "assigned"):
             yield parts.class_at(sort, name, line)
+        elif sort == PLAN:
+            yield parts.plan_at(name, line)
+        elif sort == MADE:
+            yield f"{MADE} {name}"
         else:
             yield sort
 
 
-def _digests(parts: Parts, wanted: Iterable[str]) -> dict[str, str]:
+def _digests(parts: Parts, wanted: Iterable[str], pattern: Pattern) -> dict[str, str]:
     """The digest of each part; nothing, which stands for all, where the file has no such part."""
-    found = {part: parts.digest(part) for part in wanted}
+    found = {part: parts.digest(part, pattern) for part in wanted}
     return found if all(found.values()) else {}
 
 

@@ -143,7 +143,8 @@ class _Session:
         if cache is not None:
             names = {name: str(path) for name, path in zip(self.linted, self.files, strict=True)}
             version = f"{chosen(settings.target_torch)} {settings.engine}"
-            self.cache = Cache(cache, context_of(self.base, names, version, own_code()), self.base)
+            context = context_of(self.base, names, version, own_code())
+            self.cache = Cache(cache, context, self.base, lambda *asked: self._dispatch.pattern(*asked))
 
     def run(self) -> StaticResult:
         """Walk every region of every file, then the public functions that none of them entered."""

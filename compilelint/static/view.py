@@ -9,8 +9,10 @@ from collections.abc import Iterator, Mapping
 from compilelint.model import Engine, Span
 from compilelint.rule import Passing, Place, RegionKind
 from compilelint.static.definitions import ClassRef
+from compilelint.static.parts import MADE
 from compilelint.static.places import span_of
 from compilelint.static.public import PUBLIC_FUNCTION
+from compilelint.static.questions import makers_of
 from compilelint.static.shapes import probe_of
 from compilelint.static.state import parameters, root_of
 from compilelint.static.syntax import children
@@ -87,6 +89,12 @@ class FrameView:
         """See View."""
         self.frame.tracer.program.note(self.frame.module.name, "code")
         return self.frame.module.tree
+
+    def makers(self, name: str) -> frozenset[str]:
+        """See View."""
+        module = self.frame.module
+        self.frame.tracer.program.note(module.name, MADE, name)
+        return makers_of(module.tree, name)
 
     @property
     def entry(self) -> bool:

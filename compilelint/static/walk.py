@@ -104,7 +104,9 @@ class Walk:
                 for root in self._public(module)
                 if root.ref not in self.tracer.entered
             ),
-            read=readings(self.program, self.task, findings, self.tracer.display_path) if self.kept else {},
+            read=readings(self.program, self.task, findings, self.tracer.display_path, self.flagger.pattern)
+            if self.kept
+            else {},
             absent=frozenset(path.as_posix() for path in self.program.absent),
             asked=frozenset(self.program.asked),
         )

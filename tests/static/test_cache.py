@@ -32,6 +32,11 @@ APPENDED = (
 INSERTED = ("# a comment", "", "added = 0", "self.added = x", "print(x)", "import json", "return x")
 
 
+def nothing(asked: str, function: ast.AST, module: ast.Module) -> str:
+    """No rule asks about anything."""
+    return ""
+
+
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the fixtures, cut into units of two or three files."""
@@ -175,6 +180,40 @@ def test_what_was_not_looked_into_may_change_and_move(
     assert ["x.sum()" in lines[finding.span.line - 1] for finding in moved] == [True]
 
 
+LIBRARY = """import torch
+
+SETTINGS = {"level": 1}
+
+def unrelated(level):
+    return level
+
+def f(x):
+    return x * SETTINGS["level"]
+"""
+
+
+@pytest.mark.parametrize(("new", "walked"), [("return level + 1", False), ('SETTINGS["level"] = level', True)])
+def test_of_another_file_only_what_rules_ask_about_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new: str, walked: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model, library = tmp_path / "pkg" / "model.py", tmp_path / "lib" / "ops.py"
+    for file, text in ((model, MODEL.replace(".ops import f, unrelated", "lib.ops import f")), (library, LIBRARY)):
+        file.parent.mkdir()
+        file.with_name("__init__.py").write_text("")
+        file.write_text(text)
+    cache, settings, files = tmp_path / "cache", Settings(root=tmp_path), [model, library]
+    lint(files, settings, cache=cache)
+    seen: list[Task] = []
+    put = Cache.put
+    monkeypatch.setattr(Cache, "put", lambda self, task, outcome: (seen.append(task), put(self, task, outcome)))
+    library.write_text(LIBRARY.replace("return level", new))
+    after = lint(files, settings, cache=cache)
+    assert (("pkg.model",) in [task.modules for task in seen]) is walked
+    assert any(finding.rule == "CL607" for finding in after.findings) is walked
+    assert after == lint(files, settings)
+
+
 def test_what_is_kept_for_one_torch_is_not_taken_for_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     model = tmp_path / "model.py"
@@ -236,13 +275,13 @@ def test_everything_a_finding_says_is_kept(tmp_path: Path) -> None:
     outcome = Outcome(
         (finding,), (), (Failure("n.py", "no", 8),), ("CL1",), frozenset("e"), ("p",), {}, frozenset("/a")
     )
-    Cache(tmp_path, "context", tmp_path).put(Task(("m",)), outcome)
-    assert Cache(tmp_path, "context", tmp_path).get(Task(("m",))) == outcome
-    assert Cache(tmp_path, "another", tmp_path).get(Task(("m",))) is None
+    Cache(tmp_path, "context", tmp_path, nothing).put(Task(("m",)), outcome)
+    assert Cache(tmp_path, "context", tmp_path, nothing).get(Task(("m",))) == outcome
+    assert Cache(tmp_path, "another", tmp_path, nothing).get(Task(("m",))) is None
 
 
 def test_a_failure_of_ours_is_not_kept(tmp_path: Path) -> None:
-    cache = Cache(tmp_path, "context", tmp_path)
+    cache = Cache(tmp_path, "context", tmp_path, nothing)
     cache.put(Task(("m",)), Outcome(failures=(Failure("m.py", "internal error"),)))
     assert cache.get(Task(("m",))) is None
 
@@ -282,7 +321,7 @@ def test_a_killed_run_leaves_nothing_wrong(tree: Path, tmp_path: Path) -> None:
 def test_the_folder_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert MOST_BYTES >= 1024 * 1024
     monkeypatch.setattr("compilelint.static.cache.MOST_BYTES", 4000)
-    cache = Cache(tmp_path, "context", tmp_path)
+    cache = Cache(tmp_path, "context", tmp_path, nothing)
     for number in range(40):
         cache.put(Task((f"m{number}",)), Outcome())
         os.utime(max(tmp_path.glob("*.json"), key=lambda path: path.stat().st_mtime_ns), (number, number))
