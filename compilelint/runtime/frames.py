@@ -102,10 +102,14 @@ def user_stack(frames: Iterable[Step]) -> tuple[Step, ...]:
 
 
 def line_in(frame: FrameType) -> int:
-    """The line that a frame is at; that of the `def` for one that is still at its decorators, as compiled code is."""
+    """The line that a frame is at; that of the `def` for one that is still at its decorators, as compiled code is.
+
+    What Dynamo made to go on behind a break has no decorators: its first line is the one that it goes on at.
+    """
     code = frame.f_code
     line = frame.f_lineno
-    return definition_line(code.co_filename, line) if line == code.co_firstlineno else line
+    at_its_head = line == code.co_firstlineno and plain_name(code.co_name) == code.co_name
+    return definition_line(code.co_filename, line) if at_its_head else line
 
 
 def definition_line(path: str, first_line: int) -> int:

@@ -169,6 +169,22 @@ def test_a_sync_inside_a_graph_is_at_the_line_that_was_traced(waiting_op: Any) -
     ]
 
 
+def test_a_sync_at_the_line_where_a_function_goes_on_eagerly_is_at_that_line(waiting_op: Any) -> None:
+    def step(x: torch.Tensor) -> torch.Tensor:
+        x = torch._dynamo.graph_break() or waiting_op(x)  # goes on here
+        for _ in range(2):
+            torch._dynamo.graph_break()
+        return x
+
+    breaks = FirstBreaks()
+    with breaks.watching():
+        compiled = torch.compile(step, backend="eager")
+        compiled(torch.ones(3))
+    with sync_warnings(breaks) as seen:
+        compiled(torch.ones(3))
+    assert [(stack[-1].line, stack[-1].function) for stack in seen] == [(line_of("goes on here"), "step")]
+
+
 def test_what_a_rewritten_function_does_for_a_break_is_at_the_break() -> None:
     def step(x: torch.Tensor) -> torch.Tensor:  # definition
         y = x + 1
