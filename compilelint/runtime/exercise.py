@@ -23,7 +23,8 @@ _SEED = 1000
 class Job:
     """What a pass needs: where the target comes from, the device wished for, and where its records go.
 
-    `results` says whether what calls return is recorded too.
+    `results` says whether what calls return is recorded too, `everywhere` whether the device is torch's default one
+    meanwhile, so that a tensor made without naming a device is there as well.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Job:
     device: str
     records: str
     results: bool = False
+    everywhere: bool = False
 
 
 class TargetError(Exception):
@@ -54,7 +56,11 @@ def build(job: Job) -> Target:
 
     Raises TargetError if there is no such factory or it returns something else; else whatever the factory raises.
     """
+    import torch
+
     seed(0)
+    if job.everywhere:
+        torch.set_default_device(device_of(job))
     target = _from_class(job.factory) if job.factory.startswith(huggingface.PREFIX) else _load(job.factory)()
     if not isinstance(target, Target):
         raise TargetError("failed", f"{job.factory} returned a {type(target).__name__}; return a compilelint.Target")

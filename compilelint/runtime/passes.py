@@ -52,6 +52,7 @@ def _record_failure(name: str, error: BaseException, recorder: Recorder) -> None
 
 
 def _eager(job: Job, recorder: Recorder) -> None:
+    """The program by itself. Where no call works on a GPU, tensors it makes elsewhere may be why: `scattered`."""
     import torch
 
     recorder.send("hello", torch=str(torch.__version__), device=device_of(job))
@@ -70,8 +71,11 @@ def _eager(job: Job, recorder: Recorder) -> None:
     raised = [error for error in errors if error is not None]
     if not errors:
         raise TargetError("failed", "the target makes no calls: give Target(model, calls=[(x,)])")
-    if len(raised) == len(errors):
+    if len(raised) < len(errors):
+        return
+    if device_of(job) == "cpu" or job.everywhere:
         raise TargetError("failed", f"every call raises without the compiler already: {told(raised[0])}")
+    recorder.send("scattered", detail=told(raised[0]))
 
 
 def _default(job: Job, recorder: Recorder) -> None:

@@ -14,7 +14,8 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -36,34 +37,58 @@ _COMPILERS = (
 """Where code is being made: a file of torch, and what the function's name contains (the rest runs at each call)."""
 _WAITS = frozenset({"synchronize", "_cuda_synchronize", "_accelerator_synchronizeDevice"})
 """Functions of torch's C++ side that do nothing but wait."""
-_WARM_UPS = 2  # where the program asks for CUDA graphs, the second call records them
+Stack = tuple[Step, ...]
+"""The user's frames, outermost first."""
 
 
 def watch(job: Job, recorder: Recorder) -> None:
-    """Make the target's calls until all is compiled, and then once more, recording the host syncs; needs a GPU."""
+    """Make the target's calls until all is compiled, and then once more, recording the host syncs; needs a GPU.
+
+    A call that fails when it is made that often (what it fills is full, say) shows what it showed the time before.
+    """
     if device_of(job) != "cuda":
         return
     breaks = FirstBreaks()
     with compiling(fullgraph=False) as compile_, generated.marked_origins(), breaks.watching():
         target = build(job)
         model = compile_(target.model) if target.compile else target.model
-        for _ in range(_WARM_UPS):
-            for _ in call_all(model, target):
-                pass
-        calls = call_all(model, target)
-        while True:
-            with syncs(breaks) as seen, unpinned.copies(lambda: current(breaks)) as copies:
-                more = next(calls, None)
-            for reason, places in ((WAITS, seen), (unpinned.REASON, copies)):
+        for _ in call_all(model, target):
+            pass
+        before = list(_watched(call_all(model, target), breaks))
+        last = _watched(call_all(model, target), breaks, copies=True)
+        for earlier, later in zip(before, last, strict=True):
+            shown = earlier if later.failed and not earlier.failed else later
+            for reason, places in ((WAITS, shown.waits), (unpinned.REASON, shown.copies)):
                 for stack, hits in places.items():
                     recorder.observe("sync", stack[-1], reason, hits=hits, stack=stack)
-            if more is None:
-                break
     recorder.send("watched", channels=("sync",))
 
 
+@dataclass(frozen=True)
+class _Watched:
+    """What one call showed, by the user stack of each place."""
+
+    waits: Counter[Stack]
+    copies: Counter[Stack]
+    failed: bool
+
+
+def _watched(
+    calls: Iterator[tuple[int, Exception | None]], breaks: FirstBreaks, *, copies: bool = False
+) -> Iterator[_Watched]:
+    """Make the calls one by one. `copies` also looks for copies from memory that isn't pinned: see `unpinned`."""
+    while True:
+        with ExitStack() as watching:
+            waits = watching.enter_context(syncs(breaks))
+            copied = watching.enter_context(unpinned.copies(lambda: current(breaks))) if copies else Counter[Stack]()
+            made = next(calls, None)
+        if made is None:
+            return
+        yield _Watched(waits, copied, failed=made[1] is not None)
+
+
 @contextmanager
-def syncs(breaks: FirstBreaks) -> Iterator[Counter[tuple[Step, ...]]]:
+def syncs(breaks: FirstBreaks) -> Iterator[Counter[Stack]]:
     """Count the synchronizing calls made while the context is open, by the user stack (outermost first) of each.
 
     `breaks` are those heard of while the code that now runs was compiled.
@@ -80,9 +105,9 @@ def syncs(breaks: FirstBreaks) -> Iterator[Counter[tuple[Step, ...]]]:
 
 
 @contextmanager
-def sync_warnings(breaks: FirstBreaks) -> Iterator[Counter[tuple[Step, ...]]]:
+def sync_warnings(breaks: FirstBreaks) -> Iterator[Counter[Stack]]:
     """Count the warnings of the sync debug mode, and explicit waits, by user stack; other warnings are dropped."""
-    seen: Counter[tuple[Step, ...]] = Counter()
+    seen: Counter[Stack] = Counter()
 
     def add() -> None:
         stack = current(breaks)
@@ -132,17 +157,17 @@ def _makes_code(code: CodeType) -> bool:
     return any(path.endswith(f"/torch/{file}") and part in code.co_name for file, part in _COMPILERS)
 
 
-def current(breaks: FirstBreaks) -> tuple[Step, ...]:
+def current(breaks: FirstBreaks) -> Stack:
     """The user's stack as it stands, outermost first; none while code is being made."""
     return () if _compiling() else _stack(breaks)
 
 
-def _stack(breaks: FirstBreaks) -> tuple[Step, ...]:
+def _stack(breaks: FirstBreaks) -> Stack:
     """The user's stack as it stands, outermost first. The warning itself may name a line of torch's Python.
 
     The frame of a compiled function tells no line of its own: what its graph calls is placed where Dynamo traced it.
     """
-    inner: tuple[Step, ...] = ()
+    inner: Stack = ()
     steps: list[Step] = []
     in_torch = True
     resumed: tuple[str, str] | None = None

@@ -111,6 +111,8 @@ def fold(name: str, records: Iterable[Record], seconds: float = 0.0) -> TargetRu
     results: dict[str, list[tuple[Leaf, ...]]] = {}
     for record in records:
         match record["kind"]:
+            case "begin":
+                results.pop(record["name"], None)  # begun again, it starts anew
             case "hello":
                 run = replace(run, torch=record["torch"], device=record["device"])
             case "evidence":

@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -24,6 +24,8 @@ from compilelint.runtime.exercise import Job
 from compilelint.runtime.passes import run_pass
 from compilelint.runtime.preload import may_preload, preload
 from compilelint.runtime.wire import GPU_PASSES, PASSES, SIDE_PASSES, TRIALS, Record, Recorder, read_records
+
+_SCATTERED = "run with the GPU as torch's default device, without which every call fails"
 
 
 def main() -> int:
@@ -61,12 +63,25 @@ class _Work:
 
     def run_passes(self) -> None:
         """Run each pass in a process of its own, until nothing more can be learned from this target."""
-        if not all(map(self._run, PASSES)):
+        first, *others = PASSES
+        if not self._run(first):
+            return
+        scattered = self._first("scattered")
+        if scattered is None:
+            self._run_more(others)
+        else:
+            work = replace(self, job=replace(self.job, everywhere=True))
+            if work._run(first):
+                self.recorder.send("note", text=f"{_SCATTERED}: {scattered['detail']}")
+                work._run_more(others)
+
+    def _run_more(self, passes: Sequence[str]) -> None:
+        if not all(map(self._run, passes)):
             return
         if self._on_a_gpu():
             for name in GPU_PASSES:
                 self._run(name)
-        if any(record["kind"] == "varied" for record in self._records()):
+        if self._first("varied") is not None:
             for name in TRIALS:
                 self._run(name)
 
@@ -116,13 +131,16 @@ class _Work:
         kinds = [(record["kind"], record.get("name")) for record in self._records()]
         if ("failed", None) in kinds:
             return False
-        if ("end", name) in kinds:
+        if kinds.count(("end", name)) == kinds.count(("begin", name)) > 0:
             return True
         if name in SIDE_PASSES:
             self.recorder.send("note", text=f"{name} pass: {_ending(exit_code)}")
             return True
         self.recorder.send("failed", status="crashed", detail=f"{name} pass: {_ending(exit_code)}")
         return False
+
+    def _first(self, kind: str) -> Record | None:
+        return next((record for record in self._records() if record["kind"] == kind), None)
 
     def _records(self) -> list[Record]:
         return read_records(Path(self.recorder.path))[0]

@@ -209,3 +209,12 @@ def chained() -> Target:
         return y + n
 
     return Target(step, calls=[(torch.ones(3),)])
+
+
+def scattered() -> Target:
+    def step(x: torch.Tensor) -> torch.Tensor:
+        y = x + torch.ones(3)
+        print("step")  # skip where the tensors are
+        return y * 2
+
+    return Target(step, calls=[(torch.ones(3),)])

@@ -14,9 +14,10 @@ import pytest
 import torch
 
 from compilelint.model import Step, TargetRun
-from compilelint.runtime import generated, unpinned
+from compilelint.runtime import generated, sync, unpinned
 from compilelint.runtime.cudagraph import CudagraphLog
 from compilelint.runtime.device import place
+from compilelint.runtime.exercise import Job
 from compilelint.runtime.mutation import InputWrites
 from compilelint.runtime.rewritten import FirstBreaks
 from compilelint.runtime.sync import sync_warnings
@@ -183,6 +184,34 @@ def test_a_sync_at_the_line_where_a_function_goes_on_eagerly_is_at_that_line(wai
     with sync_warnings(breaks) as seen:
         compiled(torch.ones(3))
     assert [(stack[-1].line, stack[-1].function) for stack in seen] == [(line_of("goes on here"), "step")]
+
+
+def test_a_call_that_cannot_be_made_again_and_again_shows_what_it_showed_before(
+    waiting_op: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = iter(range(4))  # for two rounds of two calls
+
+    def fill(x: torch.Tensor, fills: bool) -> torch.Tensor:
+        if fills:
+            next(places)
+        return waiting_op(x)  # while there are places
+
+    def steady(x: torch.Tensor) -> torch.Tensor:
+        return waiting_op(x)  # always
+
+    target = Target(
+        lambda x, fills: steady(fill(x, fills)), [(torch.ones(3), True)] * 2 + [(torch.ones(3), False)], False
+    )
+    monkeypatch.setattr(sync, "device_of", lambda job: "cuda")
+    monkeypatch.setattr(sync, "build", lambda job: target)
+    monkeypatch.setattr(sync, "syncs", sync_warnings)
+    records = str(tmp_path / "records")
+    sync.watch(Job("t", "", "cuda", records), Recorder(records, "t"))
+    outcome = fold("t", read_records(Path(records))[0])
+    assert [(item.line, item.hits) for item in outcome.evidence] == [
+        (line_of("while there are places"), 3),
+        (line_of("always"), 3),
+    ]
 
 
 def test_what_a_rewritten_function_does_for_a_break_is_at_the_break() -> None:

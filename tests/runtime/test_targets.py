@@ -12,6 +12,7 @@ from waiting import assert_gone, until
 
 from compilelint.model import Evidence, TargetRun
 from compilelint.runtime.launch import TargetSpec, run_targets
+from compilelint.runtime.wire import fold, read_records
 
 torch = pytest.importorskip("torch")
 
@@ -183,3 +184,20 @@ def launcher_of_a_hang(pids: Path, timeout: float) -> subprocess.Popen[bytes]:
         if (pids.exists() and pids.read_text()) or process.poll() is not None:
             break
     return process
+
+
+def test_where_no_call_works_on_a_device_all_tensors_are_made_there(tmp_path: Path) -> None:
+    """The device is `meta`, which is on every machine and takes no tensors of others either."""
+    records = tmp_path / "records"
+    records.touch()
+    script = "from compilelint.runtime import device, worker\ndevice.choose = lambda wanted: 'meta'\nworker.main()"
+    options = ["--name", "t", "--factory", "programs:scattered", "--device", "cuda", "--records", str(records)]
+    with subprocess.Popen(
+        [sys.executable, "-c", script, *options], cwd=HERE, stdin=subprocess.PIPE, start_new_session=True
+    ) as worker:
+        worker.wait(120)
+    outcome = fold("t", read_records(records)[0])
+    assert (outcome.status, outcome.device, outcome.calls) == ("ok", "meta", 1)
+    assert outcome.detail.startswith("run with the GPU as torch's default device, without which every call fails: ")
+    assert [item.line for item in outcome.evidence] == [line_of("skip where the tensors are")]
+    assert "eager" not in outcome.results
