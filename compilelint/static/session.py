@@ -148,7 +148,7 @@ class _Session:
 
     def run(self) -> StaticResult:
         """Walk every region of every file, then the public functions that none of them entered."""
-        tasks = [Task(unit) for unit in units(self.linted)]
+        tasks = [Task(unit) for unit in units([*zip(self.linted, map(_size_of, self.files), strict=True)])]
         if self.settings.entry_points:
             tasks.append(Task((), self.settings.entry_points))
         first = self._outcomes(tasks)
@@ -233,6 +233,14 @@ class _Session:
         with _without_collector():
             for task in tasks:
                 yield _with_deep_stack(partial(walk, task))
+
+
+def _size_of(file: Path) -> int:
+    """In bytes; 0 if it cannot be told."""
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
 
 
 def _one_each(failures: Iterable[Failure]) -> Iterator[Failure]:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from compilelint.model import Failure, Finding
 
-LEAST_FILES = 8
-MOST_FILES = 24
-"""A unit has from `LEAST_FILES` to `MOST_FILES` files. Small ones walk what they share more often than large ones; of
-large ones a change makes more work."""
+LEAST_BYTES = 200_000
+MOST_BYTES = 400_000
+"""A unit has from `LEAST_BYTES` to `MOST_BYTES` of source, or one file. Small ones walk what they share more often than
+large ones; of large ones a change makes more work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,26 +70,29 @@ class Outcome:
     asked: frozenset[str] = frozenset()
 
 
-def units(modules: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """The modules in the order given, cut into units.
+def units(modules: Sequence[tuple[str, int]]) -> Iterator[tuple[str, ...]]:
+    """The modules, in the order given and each with its size in bytes, cut into units.
 
-    Where to cut is told by names alone, so that a file that is added or removed moves few cuts. Packages share no unit:
-    what is found in one does not hang on what is linted beside it.
+    Which files may end one is told by names, and sizes are rounded up to powers of two, so that a file that is added,
+    removed or edited moves few cuts. Packages share no unit: what is found in one does not hang on what is linted
+    beside it.
     """
     unit: list[str] = []
-    packages = frozenset(module.partition(".")[0] for module in modules if "." in module)
+    total = 0
+    packages = frozenset(module.partition(".")[0] for module, _ in modules if "." in module)
     package = ""
-    for module in modules:
+    for module, size in modules:
+        rounded = 1 << size.bit_length()
         top = module.partition(".")[0]
         before, package = package, top if top in packages else ""
-        if unit and package != before:
+        if unit and (package != before or total + rounded > MOST_BYTES):
             yield tuple(unit)
-            unit = []
+            unit, total = [], 0
         unit.append(module)
-        cuts = zlib.crc32(module.encode(errors="surrogateescape")) % LEAST_FILES == 0
-        if len(unit) == MOST_FILES or (cuts and len(unit) >= LEAST_FILES):
+        total += rounded
+        if total >= LEAST_BYTES and zlib.crc32(module.encode(errors="surrogateescape")) % 4 == 0:
             yield tuple(unit)
-            unit = []
+            unit, total = [], 0
     if unit:
         yield tuple(unit)
 

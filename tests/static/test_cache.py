@@ -39,9 +39,9 @@ def nothing(asked: str, function: ast.AST, module: ast.Module) -> str:
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the fixtures, cut into units of two or three files."""
-    monkeypatch.setattr(work, "LEAST_FILES", 2)
-    monkeypatch.setattr(work, "MOST_FILES", 3)
+    """A copy of the fixtures, cut into units of a few files."""
+    monkeypatch.setattr(work, "LEAST_BYTES", 4000)
+    monkeypatch.setattr(work, "MOST_BYTES", 8000)
     monkeypatch.chdir(tmp_path)
     return Path(shutil.copytree(FIXTURES, tmp_path / "fixtures", ignore=shutil.ignore_patterns("*.json", "*.md")))
 
@@ -116,7 +116,7 @@ def test_only_what_a_change_can_reach_is_walked_again(
     run(tree, tmp_path / "cache")
     assert walked
     assert all(f"{changed.parent.name}.hazards" in str(task.modules) or "hazards" in str(task) for task in walked)
-    assert len(walked) < len(list(work.units(tuple(str(file) for file in tree.rglob("*.py")))))
+    assert len(walked) < len(list(work.units([(str(file), file.stat().st_size) for file in tree.rglob("*.py")])))
 
 
 MODEL = """import torch
@@ -302,7 +302,7 @@ def test_a_killed_run_leaves_nothing_wrong(tree: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     program = (
         "import os, signal, sys; from pathlib import Path; from compilelint.static import cache, lint, work;"
-        "from compilelint.config import Settings; work.LEAST_FILES, work.MOST_FILES = 2, 3;"
+        "from compilelint.config import Settings; work.LEAST_BYTES, work.MOST_BYTES = 4000, 8000;"
         "write, left = cache._write, [4];\n"
         "def killed(place, data):\n"
         "    left[0] -= 1\n"

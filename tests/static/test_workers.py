@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from compilelint.static.work import MOST_FILES, Outcome, Task, units
+from compilelint.static.work import MOST_BYTES, Outcome, Task, units
 from compilelint.static.workers import batches, can_fork, in_workers
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="children are forked on Linux only")
@@ -44,15 +44,27 @@ def test_batches_hold_every_task_once(sizes: list[int], jobs: int) -> None:
 
 
 def test_a_new_file_moves_few_cuts() -> None:
-    names = [f"pkg.mod{number:04}" for number in range(2000)]
-    before = set(units(names))
-    after = list(units([*names[:700], "pkg.mod0699b", *names[700:]]))
-    assert [name for unit in after for name in unit] == [*names[:700], "pkg.mod0699b", *names[700:]]
+    files = [(f"pkg.mod{number:04}", number * 97 % 70_000) for number in range(2000)]
+    before = set(units(files))
+    more = [*files[:700], ("pkg.mod0699b", 9000), *files[700:]]
+    after = list(units(more))
+    assert [name for unit in after for name in unit] == [name for name, _ in more]
     assert len([unit for unit in after if unit not in before]) <= 5
-    assert all(len(unit) <= MOST_FILES for unit in after)
+    sizes = dict(more)
+    assert all(sum(map(sizes.__getitem__, unit)) <= MOST_BYTES for unit in after)
+
+
+def test_an_edit_moves_no_cut_and_a_large_file_is_a_unit() -> None:
+    files = [(f"pkg.mod{number:04}", 5000) for number in range(200)]
+    assert list(units(files)) == list(units([(name, size + 40) for name, size in files]))
+    assert ("pkg.large",) in list(units([*files[:50], ("pkg.large", 2 * MOST_BYTES), *files[50:]]))
 
 
 def test_packages_share_no_unit() -> None:
     first, second = ["a", *(f"a.m{number:03}" for number in range(100))], ["b", "b.c", "b.d"]
     scripts = [f"s{number}" for number in range(50)]
-    assert list(units([*first, *second, *scripts])) == [*units(first), *units(second), *units(scripts)]
+
+    def cut(names: list[str]) -> list[tuple[str, ...]]:
+        return list(units([(name, 9000) for name in names]))
+
+    assert cut([*first, *second, *scripts]) == [*cut(first), *cut(second), *cut(scripts)]
