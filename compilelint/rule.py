@@ -66,7 +66,7 @@ class Watch:
     `View.callee`) satisfies `callees`, of all nodes only those that satisfy `syntax`, which also gets the file. A call
     that satisfies one of both is shown. Each is asked once per name or node, so it must depend on nothing else.
     `kinds`: of the nodes that `syntax` leaves, only those with an alternative of this kind; for a call, what is called.
-    `entered`: only functions that code which was seen calls compiled, see `View.passed`.
+    `entered`: only code below functions that code which was seen calls compiled, see `View.passed`.
     `regions`: the kinds of code it speaks about.
     """
 
@@ -108,7 +108,7 @@ class Passing:
     """What one stretch of driving code passes for a parameter in its calls of a compiled function, in turn.
 
     `values` has one entry per call; a call in a loop counts as two. `lasting`: it is the same object each time.
-    `varies`: it is a loop's variable. `of_model`: it runs through the parameters of a model or an optimizer.
+    `varies`: it is another one each time, as far as the text of the code tells. `of_model`: it runs through the parameters of a model or an optimizer.
     """
 
     values: tuple[Value, ...]
@@ -203,7 +203,7 @@ class View(Protocol):
         """A place in words: `line 12` in this file, `pkg/engine.py:12` in another."""
 
     def passed(self, name: str) -> tuple[Passing, ...]:
-        """What driving code passes for a parameter of the region's outermost function; empty for any other function."""
+        """What driving code passes for a parameter of the region's outermost function, or of one it is handed on to."""
 
     def lasting(self, name: str) -> bool:
         """Whether driving code passes the same object at each call for this parameter, here or in the callers."""

@@ -42,6 +42,7 @@ from compilelint.static.state import (
     own_nodes,
     own_statements,
     parameters,
+    used_at,
     written,
 )
 from compilelint.static.syntax import statements_in
@@ -175,7 +176,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not lines or first_read(node, view) is not node or any(True for _ in written(node, view.function)):
         return
     yield Hit(
-        node,
+        used_at(node, view),
         f"`{view.text(node)}` is a Python int on a module that line {lines[0]} changes between calls: Dynamo guards on"
         " its value, so each new value compiles again",
         f"keep it in a buffer (`self.{node.attr}.fill_(…)`), or pass it as an argument, where an int becomes dynamic",

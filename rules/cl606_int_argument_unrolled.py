@@ -3,7 +3,8 @@
 ## What it does
 
 Finds, in a function that is compiled as such, an int argument used as the bound of `range(…)`, as the index of a
-list, a dict of constants or an `nn.ModuleList`, as the length of `[x] * n`, or as the number of `chunk(n)`.
+list, a dict of constants or an `nn.ModuleList`, as the length of `[x] * n`, or as the number of `chunk(n)`. Where
+driving code is seen to pass several, also in functions that it is handed on to.
 
 ## Why it costs
 
@@ -20,8 +21,8 @@ and a Python list only be indexed, with a constant: Dynamo pins the argument wit
 
 ## Limits
 
-Few values are fine: each is compiled once. An argument with a default value is taken for a setting that never
-changes.
+Few values are fine: each is compiled once. An argument with a default value is taken for a setting that never changes,
+unless code that calls the compiled function is seen to pass another one each time.
 
 ## References
 
@@ -34,8 +35,9 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.state import is_integer
 from compilelint.static.syntax import nodes_in
-from compilelint.static.values import UNKNOWN, ExternalInstance, Scalar, Sequence, Value, options
+from compilelint.static.values import NONE, UNKNOWN, Const, ExternalInstance, Scalar, Sequence, Value, options
 
 HAZARD = "recompile"
 CHUNK = frozenset({"torch.chunk", "torch.Tensor.chunk"})
@@ -44,6 +46,8 @@ WATCH = Watch(
     callees=CHUNK.__contains__,
     syntax=lambda node, module: _may_need_constant(node),
 )
+FEW = 2
+"""So many values are compiled once each, and that was it."""
 LISTS = frozenset({"torch.nn.ModuleList", "torch.nn.ParameterList", "torch.nn.modules.container.ModuleList"})
 
 BAD = (
@@ -85,6 +89,36 @@ class Heads(nn.Module):
         run="Heads(), [(torch.ones(2, 4), task) for task in range(5)]",
         default="recompile",
         fullgraph="recompile",
+    ),
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+def in_chunks(layer, x, size=None):
+    if size is None:  # ~ CL627
+        return layer(x)
+    return torch.cat([layer(x[i : i + size]) for i in range(0, x.shape[0], size)])  # ~
+
+
+class Tower(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x, size=None):
+        return in_chunks(self.proj, x, size)
+
+
+def tune(x, sizes):
+    tower = torch.compile(Tower())
+    return [tower(x, size=size) for size in sizes]
+""",
+        run="tune, [(torch.ones(12, 4), (2, 3, 4, 6))]",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
     ),
 )
 GOOD = (
@@ -138,7 +172,7 @@ class Accumulate(nn.Module):
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the place that pins an int argument of the region to its value."""
-    if not view.entry or view.assumed or not isinstance(node, ast.expr):
+    if view.assumed or not isinstance(node, ast.expr):
         return
     for number, use in _constants_needed(node, view):
         names = _arguments_in(number, view)
@@ -185,7 +219,10 @@ def _is_list(value: Value) -> bool:
 
 
 def _arguments_in(number: ast.expr, view: View) -> list[str]:
-    """The arguments without a default that the whole expression is computed from; empty if anything else is in it."""
+    """The arguments that the whole expression is computed from; empty if anything else is in it.
+
+    Those of the region's outermost function that have no default, and those of which driving code passes several.
+    """
     if not isinstance(view.function, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return []
     arguments = view.function.args
@@ -195,12 +232,24 @@ def _arguments_in(number: ast.expr, view: View) -> list[str]:
     found = []
     for part in ast.walk(number):
         if isinstance(part, ast.Name):
-            if part.id not in required or not _may_be_int(view.kind(part)) or _rebound(part.id, view):
+            given = view.entry and part.id in required and _may_be_int(view.kind(part))
+            if not (given or _several(part, view)) or _rebound(part.id, view):
                 return []
             found.append(part.id)
         elif not isinstance(part, (ast.BinOp, ast.operator, ast.Constant, ast.expr_context)):
             return []
     return found
+
+
+def _several(name: ast.Name, view: View) -> bool:
+    """Whether driving code passes another number, or what may be one, in each of its calls."""
+    for passing in view.passed(name.id):
+        kinds = [option for value in passing.values for option in options(value)]
+        if passing.varies and all(kind == NONE or _may_be_int(kind) or is_integer(kind) for kind in kinds):
+            return True
+        if len({kind for kind in kinds if isinstance(kind, Const) and is_integer(kind)}) > FEW:
+            return True
+    return False
 
 
 def _may_be_int(value: Value) -> bool:

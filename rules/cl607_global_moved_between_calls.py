@@ -27,7 +27,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import first_read, globals_set, is_global
+from compilelint.static.state import first_read, globals_set, is_global, used_at
 from compilelint.static.values import Const, Scalar, Value, options
 
 HAZARD = "recompile"
@@ -141,7 +141,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not all(_is_setting(option) for option in options(view.kind(node))):
         return
     yield Hit(
-        node,
+        used_at(node, view),
         f"`{view.text(node)}` is a global that line {setters[0]} sets between calls: Dynamo guards on its value,"
         " so a new one compiles again",
         "pass it as an argument, where a number becomes dynamic, or keep it in a buffer",

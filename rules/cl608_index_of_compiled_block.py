@@ -45,6 +45,7 @@ from compilelint.static.state import (
     is_text,
     own_nodes,
     parameters,
+    used_at,
 )
 from compilelint.static.syntax import nodes_in
 from compilelint.static.values import NONE, Const, Scalar, Value, options
@@ -197,7 +198,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if few and not all(option == NONE or _takes_two(option) for option in options(value)):
         return  # a float becomes an input, a submodule is another object of the same shape
     yield Hit(
-        node,
+        used_at(node, view),
         f"`{view.text(node)}` differs from block to block, and {place} compiles them one by one: Dynamo guards on"
         f" {'which of two it is' if few else 'its value'}, so every block with another one compiles again instead of"
         " sharing the graph",

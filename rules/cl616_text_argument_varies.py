@@ -46,7 +46,7 @@ class Block(nn.Module):
         self.proj = nn.Linear(4, 4)
 
     def forward(self, x, name):
-        return {name: self.proj(x)}
+        return {name: self.proj(x)}  # ~ CL618
 
 
 def run(x):

@@ -3,14 +3,15 @@
 ## What it does
 Finds, in compiled code, the first read of a text, a list, a flag, or something that is None at times, where the code
 that calls the compiled function gives it another value between two of its calls: directly, through a method or helper
-it calls, or by entering a context manager. Of numbers it finds the comparison that asks about the value.
+it calls, or by entering a context manager. Of numbers it finds the comparison that asks about the value, or else the
+first computation with it.
 
 ## Why it costs
 Dynamo guards on what it read: the value of a text or flag, the length of a list, the exact number that was compared.
 The next call finds another one and compiles the function again, in the middle of serving. A text, a list that gets
-longer, or a number that is compared costs one compilation for each value, up to the recompile limit. A flag and what
-may be None cost one more in all, which a warm-up with both values hides: they are reported as possible only. Measured
-on torch 2.13.
+longer, or a number that is compared costs one compilation for each value, up to the recompile limit. A flag, what may
+be None, a number that is only computed with and an object of another class cost one more in all, which a warm-up with
+both hides: they are reported as possible only. Measured on torch 2.13.
 
 ## Write instead
 Decide in the driving code: call another function, or compile one callable for each mode.
@@ -33,11 +34,13 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import first_read, held, is_integer, is_module, own_nodes, written
-from compilelint.static.values import NONE, Const, ExternalInstance, Mapping, Scalar, Sequence, Value, options
+from compilelint.static.state import first_read, held, is_integer, is_module, own_nodes, used_at, written
+from compilelint.static.values import NONE, Const, ExternalInstance, Instance, Mapping, Scalar, Sequence, Value, options
 
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Attribute,))
+EACH, LENGTH = "for each new one", "whenever that changes"
+"""How often it compiles again, where that is more than once."""
 
 BAD = (
     Example(
@@ -216,14 +219,14 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if is_integer(value) and is_module(view.kind(node.value)):
         return  # CL605
     for read, what, how in _guarded(node, value, view):
-        bounded = how == "once"
+        once = how not in (EACH, LENGTH)
         yield Hit(
-            read,
+            used_at(read, view),
             f"`{view.text(node)}` is set between calls of the compiled code ({view.where(place)}):"
             f" Dynamo guards on {what}, so this function compiles again {how}",
             "decide in the code that calls (one compiled function for each mode), pass a number as an argument, or warm"
             " up with every value",
-            "possible" if bounded else "likely",
+            "possible" if once else "likely",
         )
 
 
@@ -232,25 +235,31 @@ def _guarded(node: ast.Attribute, value: Value, view: View) -> Iterator[tuple[as
     kinds = options(value)
     types = {kind.type for kind in kinds if isinstance(kind, (Const, Scalar))}
     if any(isinstance(kind, Sequence) and kind.form in ("list", "set", "tuple") for kind in kinds):
-        yield node, "its length", "whenever that changes"
+        yield node, "its length", LENGTH
     elif types & {"float", "int"} or any(map(_is_dict, kinds)):
-        compared = _compared(node, view)
-        if compared is not None:
-            yield compared, "the value that is compared", "for each new one"
+        used = _used(node, view)
+        compared = isinstance(used, ast.Compare)
+        if used is not None:
+            yield used, "its value", EACH if compared else "with the number as an input"
     elif "str" in types:
-        yield node, "its value", "for each new one"
+        yield node, "its value", EACH
     elif "bool" in types:
-        yield node, "its value", "once"
+        yield node, "its value", "for the other side"
     elif NONE in kinds and len(kinds) > 1:
-        yield node, "whether it is None", "once"
+        yield node, "whether it is None", "when it is something"
+    elif isinstance(value, Instance) and not value.is_module:
+        yield node, "what class it is of", "for another one"
 
 
 def _is_dict(value: Value) -> bool:
     return isinstance(value, Mapping) or (isinstance(value, ExternalInstance) and value.name.endswith("defaultdict"))
 
 
-def _compared(node: ast.Attribute, view: View) -> ast.expr | None:
-    """The first comparison of the attribute, an entry of it, or a variable that is set to one, with a number."""
+def _used(node: ast.Attribute, view: View) -> ast.expr | None:
+    """The first use of a number, or of an entry of a dict, also by a variable that is set to it; a comparison if any.
+
+    A dict that is only iterated over, or asked for a key, tells nothing.
+    """
     spellings: list[ast.expr] = [node]
     for statement in own_nodes(view.function):
         if isinstance(statement, ast.Assign) and _starts_with(statement.value, node):
@@ -262,7 +271,16 @@ def _compared(node: ast.Attribute, view: View) -> ast.expr | None:
         and not any(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in part.ops)
         and any(_starts_with(side, spelling) for side in (part.left, *part.comparators) for spelling in spellings)
     ]
-    return min(compared, key=lambda part: (part.lineno, part.col_offset)) if compared else None
+    if compared:
+        return min(compared, key=lambda part: (part.lineno, part.col_offset))
+    of_dict = any(map(_is_dict, options(held(node, view))))
+    for part in own_nodes(view.function):
+        if isinstance(part, ast.BinOp):
+            for side in (part.left, part.right):
+                is_number = not of_dict or not _starts_with(side, node) or isinstance(side, ast.Subscript)
+                if is_number and any(_starts_with(side, spelling) for spelling in spellings):
+                    return side
+    return None
 
 
 def _starts_with(node: ast.expr, place: ast.expr) -> bool:

@@ -29,11 +29,13 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, Passing, View, Watch
-from compilelint.static.state import first_read, is_text
-from compilelint.static.values import NONE, options, tensor_certainty, without_none
+from compilelint.static.state import first_use, is_text, own_nodes, same_place
+from compilelint.static.values import NONE, UNKNOWN, Const, options, tensor_certainty, without_none
 
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Name,), entered=True)
+MANY = 8
+TEXT_METHODS = frozenset({"encode", "lower", "upper", "startswith", "endswith", "strip", "casefold", "removeprefix"})
 
 BAD = (
     Example(
@@ -85,19 +87,20 @@ def serve(x, name="sum"):
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """Yield the first read of a parameter that gets another text, or None and then a tensor."""
-    passed = view.passed(node.id) if isinstance(node, ast.Name) else ()
-    if not passed or not isinstance(node, ast.Name) or first_read(node, view) is not node:
+    """Yield the first use of a parameter that gets another text, or None and then a tensor."""
+    passed = view.passed(node.id) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else ()
+    if not passed or not isinstance(node, ast.Name) or first_use(node, view) is not node:
         return
-    for passing in passed:
+    for passing in sorted(passed, key=lambda passing: -_texts(passing, node, view)):
         where = view.where(passing.place)
-        if passing.varies and all(map(is_text, passing.values)):
+        texts = _texts(passing, node, view)
+        if texts > 1:
             yield Hit(
                 node,
-                f"`{node.id}` gets another text with each turn at {where}: Dynamo guards on it, so this function"
+                f"`{node.id}` gets another text in other calls ({where}): Dynamo guards on it, so this function"
                 " compiles again for each",
                 f"use `{node.id}` outside of the compiled function and pass what it stands for",
-                "likely",
+                "likely" if texts > 2 else "possible",
             )
             return
         if _starts_as_none(passing):
@@ -109,6 +112,24 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
                 "possible",
             )
             return
+
+
+def _texts(passing: Passing, node: ast.Name, view: View) -> int:
+    """How many texts the calls pass: those that are written down, or MANY if it is another one each time."""
+    given = {value for value in passing.values if value != UNKNOWN}
+    if not given:
+        return MANY if passing.varies and (is_text(view.kind(node)) or _used_as_text(node, view)) else 0
+    if not all(map(is_text, given)):
+        return 0
+    return MANY if passing.varies else len({value for value in given if isinstance(value, Const)})
+
+
+def _used_as_text(node: ast.Name, view: View) -> bool:
+    """Whether a method is called that only a str has."""
+    return any(
+        isinstance(part, ast.Attribute) and part.attr in TEXT_METHODS and same_place(part.value, node)
+        for part in own_nodes(view.function)
+    )
 
 
 def _starts_as_none(passing: Passing) -> bool:

@@ -12,7 +12,20 @@ from typing import TypeAlias
 
 from compilelint.rule import View
 from compilelint.static.syntax import children, inner_statements, statements_in
-from compilelint.static.values import UNKNOWN, Const, Instance, Mapping, Scalar, Value, element_of, join_all, options
+from compilelint.static.values import (
+    UNKNOWN,
+    Class,
+    Const,
+    Function,
+    Instance,
+    Mapping,
+    Partial,
+    Scalar,
+    Value,
+    element_of,
+    join_all,
+    options,
+)
 
 Scope: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
 _NESTED = frozenset((ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef))
@@ -198,6 +211,52 @@ def first_read(node: ast.expr, view: View) -> ast.expr:
         and same_place(read, node)
     ]
     return min([*reads, node], key=lambda read: (read.lineno, read.col_offset))
+
+
+def used_at(read: ast.expr, view: View) -> ast.expr:
+    """Where what is read at `read` is first used: `offset` of `x + offset` behind `offset = self.offset`.
+
+    Dynamo makes a guard for a value where it is used, not where it is put under another name. `read` itself if nothing
+    uses that.
+    """
+    inner: ast.AST = read
+    for parent in view.parents(read):
+        if isinstance(parent, ast.Assign) and parent.value is inner and isinstance(parent.targets[0], ast.Name):
+            name, line = parent.targets[0].id, parent.lineno
+            uses = [use for use in loads(name, view.function) if use.lineno > line]
+            return min(uses, key=lambda use: (use.lineno, use.col_offset), default=read)
+        if not isinstance(parent, ast.IfExp) or parent.test is inner:
+            break
+        inner = parent
+    return read
+
+
+def loads(name: str, scope: ast.AST) -> Iterator[ast.Name]:
+    """Where a function reads a variable."""
+    for node in own_nodes(scope):
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
+            yield node
+
+
+def first_use(node: ast.Name, view: View) -> ast.expr | None:
+    """Where this function first does something with a variable; None if it hands it on before it does.
+
+    What a function of the project is given as an argument, Dynamo looks at where that function uses it.
+    """
+    reads = filter(view.reached, loads(node.id, view.function))
+    first = min(reads, key=lambda read: (read.lineno, read.col_offset), default=None)
+    return None if first is None or _handed_on(first, view) else first
+
+
+def _handed_on(node: ast.Name, view: View) -> bool:
+    """Whether `node` is an argument of a call whose callee Dynamo traces."""
+    around = view.parents(node)
+    parent = next(around, None)
+    if isinstance(parent, ast.keyword):
+        parent = next(around, None)
+    if not isinstance(parent, ast.Call) or parent.func is node:
+        return False
+    return any(isinstance(callee, (Class, Function, Instance, Partial)) for callee in options(view.kind(parent.func)))
 
 
 def written(node: ast.expr, scope: ast.AST) -> Iterator[tuple[ast.stmt, ast.expr | None]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from compilelint.model import Engine, Span
@@ -12,14 +13,15 @@ from compilelint.static.definitions import ClassRef
 from compilelint.static.parts import MADE
 from compilelint.static.places import span_of
 from compilelint.static.public import PUBLIC_FUNCTION
-from compilelint.static.questions import makers_of
+from compilelint.static.questions import makers_of, stored_names
 from compilelint.static.shapes import probe_of
 from compilelint.static.state import parameters, root_of
 from compilelint.static.syntax import children
-from compilelint.static.tracer import effects
+from compilelint.static.tracer import varying
+from compilelint.static.tracer.binding import defaults
+from compilelint.static.tracer.effects import Entry
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import (
-    NONE,
     UNKNOWN,
     Class,
     Compiled,
@@ -28,6 +30,7 @@ from compilelint.static.values import (
     Method,
     Partial,
     Super,
+    Tensor,
     Union,
     Value,
     options,
@@ -153,7 +156,7 @@ class FrameView:
     @property
     def entered(self) -> bool:
         """Whether `passed` may say something."""
-        return self.frame.ref in self.frame.tracer.driven.entries and self.entry
+        return self._outermost().ref in self.frame.tracer.driven.entries
 
     def passed(self, name: str) -> tuple[Passing, ...]:
         """See View."""
@@ -181,7 +184,8 @@ class FrameView:
     def signature(self) -> object:
         """What two frames have in common when no rule can tell them apart."""
         kinds = tuple(_coarse(self.frame.kinds.get(node)) for node in self.nodes.expressions)
-        return (self.region, self.entry, self.same_self, self.assumed, tuple(self.options.items()), kinds)
+        site = self.frame.site if self.entered else None  # what is passed there, see `passed`
+        return (self.region, self.entry, self.same_self, self.assumed, tuple(self.options.items()), site, kinds)
 
     def _outermost(self) -> Frame:
         """The frame with which the compiled region starts."""
@@ -308,18 +312,50 @@ def _moved(node: ast.AST) -> ast.AST:
 
 
 def passed(name: str, frame: Frame) -> tuple[Passing, ...]:
-    """What driving code passes for a parameter of the function that `frame` runs, where it is called compiled."""
-    found = []
-    for entries in frame.tracer.driven.entries.get(frame.ref, ()):
-        given = [(entry, dict(entry.arguments).get(name)) for entry in entries]
-        values = tuple(NONE if value is None else value for _, value in given)
-        if any(value is not None for _, value in given):
-            first = entries[0]
-            lasts = all(name in entry.lasting for entry in entries)
-            of_model = any(name in entry.parameters_of_model for entry in entries)
-            varies = any(name in entry.varying for entry in entries)
-            found.append(Passing(values, lasts, varies, of_model, Place(first.path, first.line)))
-    return tuple(found)
+    """What driving code passes for a parameter of the function that `frame` runs, or of a caller that hands it on."""
+    outermost = _handed_from(name, frame)
+    if outermost is None:
+        return ()
+    name, frame = outermost
+    stretches = frame.tracer.driven.entries.get(frame.ref, ())
+    found = [stretch.entries for stretch in stretches]
+    homes = Counter(stretch.home for stretch in stretches)
+    for home in homes:
+        if home is not None and homes[home] > 1:  # the methods of one class call the same compiled function
+            found.append(tuple(entry for stretch in stretches if stretch.home == home for entry in stretch.entries))
+    return tuple(passing for entries in found if (passing := _passing(name, entries, frame)) is not None)
+
+
+def _passing(name: str, entries: tuple[Entry, ...], frame: Frame) -> Passing | None:
+    given = [(entry, dict(entry.arguments).get(name)) for entry in entries]
+    if all(value is None for _, value in given):
+        return None
+    node = defaults(frame.ref.node).get(name)
+    default = UNKNOWN if node is None else frame.tracer.default(node, frame.module)
+    return Passing(
+        values=tuple(default if value is None else _without_guess(value) for _, value in given),
+        lasting=all(name in entry.lasting for entry in entries),
+        varies=any(name in entry.varying for entry in entries),
+        of_model=any(name in entry.parameters_of_model for entry in entries),
+        place=Place(entries[0].path, entries[0].line),
+    )
+
+
+def _without_guess(value: Value) -> Value:
+    """What is passed, unless that is taken for a tensor for want of anything else."""
+    return UNKNOWN if isinstance(value, Tensor) and not value.sure else value
+
+
+def _handed_from(name: str, frame: Frame) -> tuple[str, Frame] | None:
+    """The parameter of the region's outermost function that is handed on, as it is, to be `name` in `frame`."""
+    while name in parameters(frame.ref.node):
+        if frame.caller is None or frame.caller.mode != frame.mode:
+            return name, frame
+        argument = varying.passed(name, frame)
+        if not isinstance(argument, ast.Name) or argument.id in stored_names(frame.caller.ref.node):
+            return None
+        name, frame = argument.id, frame.caller
+    return None
 
 
 def lasting(name: str, frame: Frame) -> bool:
@@ -329,7 +365,7 @@ def lasting(name: str, frame: Frame) -> bool:
             return any(passing.lasting for passing in passed(name, frame))
         is_method = frame.ref.owner is not None and name == "self" and isinstance(frame.site, ast.Call)
         called = frame.site.func if is_method and isinstance(frame.site, ast.Call) else None
-        argument = root_of(called) if called is not None else effects.passed(name, frame)
+        argument = root_of(called) if called is not None else varying.passed(name, frame)
         if not isinstance(argument, ast.Name):
             return False
         name, frame = argument.id, frame.caller

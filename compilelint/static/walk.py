@@ -167,7 +167,8 @@ class Walk:
         for ref in link.functions(module):
             if link.host_function(ref, module):
                 self._start(ref, "host", "this code compiles a model")
-            elif speaks and link.drives(ref, self.program, module):
+        for ref in link.functions(module) if speaks else ():
+            if not link.host_function(ref, module) and link.drives(ref, self.program, module):
                 self._start(ref, "driving", "this code uses what is compiled")
         self._nested()
 
@@ -278,6 +279,8 @@ class Walk:
     def _start(self, ref: FunctionRef, mode: Mode, why: str) -> None:
         receiver = self.tracer.instance_of(ref.owner) if ref.owner is not None else None
         arguments = root_arguments(ref, receiver is not None, self.tracer.table)
+        if mode == "driving":
+            arguments |= self.tracer.driven.compiled_arguments(ref)
         self.tracer.run(Function(ref, receiver), (), {**_OPEN, **arguments}, mode, None, None, why)
 
     def _entry_point(self, entry: str) -> None:

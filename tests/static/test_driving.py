@@ -16,6 +16,7 @@ class Model(nn.Module):
         super().__init__()
         self.mode = "plain"
         self.names = []
+        self.adapter = "none"
     def set(self, mode): self.mode = mode
     @contextlib.contextmanager
     def using(self, mode):
@@ -24,7 +25,7 @@ class Model(nn.Module):
         self.mode = "plain"
     def forward(self, x):
         y = x if self.mode == "plain" else x * 2
-        return y + len(self.names)
+        return y + len(self.names) + len(self.adapter)
 
 
 def serve(model, fast, mode):
@@ -45,6 +46,11 @@ CHANGED = {
     "on entering a context": "fast(x)\nwith model.using('a'):\n    fast(x)",
     "in a function that is called with another each time": "run = lambda mode: serve(model, fast, mode)",
     "a list that gets longer": "for _ in range(4):\n    fast(x)\n    model.names.append('a')",
+    "on what isinstance picks": "for mode in names():\n    for m in things():\n        if isinstance(m, Model):"
+    "\n            m.mode = mode\n    fast(x)",
+    "on what only one class has": "for mode in names():\n    for m in things():\n        m.adapter = mode\n    fast(x)",
+    "where the compiled one is a parameter": "def train(fast, m):\n    for mode in names():\n        m.adapter = mode"
+    "\n        fast(x)",
     "after model.compile()": "model.compile()\nmodel(x)\nmodel.set('a')\nmodel(x)",
 }
 KEPT = {
@@ -66,3 +72,54 @@ def test_what_changes_between_calls_is_found(driver: str) -> None:
 @pytest.mark.parametrize("driver", KEPT.values(), ids=KEPT.keys())
 def test_what_stays_is_not(driver: str) -> None:
     assert "CL617" not in {finding.rule for finding in check({"main.py": MODEL + driver})}
+
+
+STEP = """
+import torch
+from torch import nn
+
+
+def inner(x, how): return x * len(how)
+
+
+@torch.compile
+def step(x, how="plain"): return inner(x, how)
+
+
+x = torch.ones(2)
+"""
+
+OTHERS = {
+    "a loop's variable": "for how in names():\n    step(x, str(how))",
+    "what is computed from one": "for k in range(9):\n    how = str(k)\n    step(x, how)",
+    "what a loop carries on": "how = 'a'\nwhile go():\n    step(x, how)\n    how += 'a'",
+    "three texts": "step(x)\nstep(x, 'b')\nstep(x, how='c')",
+    "what the caller is given": "def serve(how: str):\n    return step(x, how)",
+    "what the caller's caller is given": "def serve(mode: str):\n    return call(mode)\n\n\n"
+    "def call(how: str):\n    return step(x, how)",
+    "an attribute that is counted on": "class Loop:\n    def __init__(self):\n        self.how = 'a'\n\n"
+    "    def run(self):\n        step(x, self.how)\n        self.how += 'a'",
+    "three texts in methods of one class": "class Loop:\n    def a(self):\n        step(x, 'a')\n\n"
+    "    def b(self):\n        step(x, 'b')\n\n    def c(self):\n        step(x, 'c')",
+}
+SAME = {
+    "one text": "for _ in range(9):\n    step(x, 'a')\n    step(x, 'a')",
+    "the default": "for k in range(9):\n    step(x)\n    step(x, 'plain')",
+    "an argument with a default": "def serve(how: str = 'plain'):\n    return step(x, how)",
+    "a setting": "class Loop:\n    def __init__(self, how: str):\n        self.how = how\n\n"
+    "    def run(self):\n        step(x, self.how)",
+    "each text in a function of its own": "def a():\n    step(x, 'a')\n\n\ndef b():\n    step(x, 'b')\n\n\n"
+    "def c():\n    step(x, 'c')",
+    "what a loop over other things computes": "how = str(x.dtype)\nfor k in range(9):\n    step(x * k, how)",
+}
+
+
+@pytest.mark.parametrize("driver", OTHERS.values(), ids=OTHERS.keys())
+def test_another_text_in_each_call_is_found_where_it_is_used(driver: str) -> None:
+    found = [finding for finding in check({"main.py": STEP + driver}) if finding.rule == "CL618"]
+    assert [(finding.span.line, finding.confidence) for finding in found] == [(6, "likely")]
+
+
+@pytest.mark.parametrize("driver", SAME.values(), ids=SAME.keys())
+def test_the_same_text_is_not(driver: str) -> None:
+    assert "CL618" not in {finding.rule for finding in check({"main.py": STEP + driver})}

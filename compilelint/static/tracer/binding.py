@@ -85,10 +85,11 @@ class _Signature:
 def _signature(scope: Scope) -> _Signature:
     positional = (*scope.args.posonlyargs, *scope.args.args)
     named = frozenset(p.arg for p in (*scope.args.args, *scope.args.kwonlyargs)) | {"*", "**"}
-    return _Signature((*positional, *scope.args.kwonlyargs), len(positional), _defaults(scope), named)
+    return _Signature((*positional, *scope.args.kwonlyargs), len(positional), defaults(scope), named)
 
 
-def _defaults(scope: Scope) -> dict[str, ast.expr]:
+def defaults(scope: Scope) -> dict[str, ast.expr]:
+    """The defaults of a function's parameters, by name."""
     positional = [*scope.args.posonlyargs, *scope.args.args]
     given = scope.args.defaults
     found = {p.arg: d for p, d in zip(positional[len(positional) - len(given) :], given, strict=True)}
@@ -215,7 +216,7 @@ def root_arguments(ref: FunctionRef, bound: bool, table: Table) -> dict[str, Val
     called, tested for truth by itself, compared to text or a size, handed to `range`, or the bound of a slice.
     """
     positional = [*ref.node.args.posonlyargs, *ref.node.args.args][1 if bound else 0 :]
-    with_default = set(_defaults(ref.node))
+    with_default = set(defaults(ref.node))
     others = _used_otherwise(ref.node, table)
     fed = _fed_to_torch(ref.node)
     if {"H", "W"} <= {p.arg for p in positional}:

@@ -34,6 +34,13 @@ def class_by_use(parameter: str, scope: Scope, module: ModuleIndex, tracer: Trac
     return tracer.instance_of(fitting[0]) if telling else UNKNOWN
 
 
+def class_with(attribute: str, module: ModuleIndex, tracer: Tracer) -> Value:
+    """An instance of the one class in sight of `module` that has an attribute which little else has; else UNKNOWN."""
+    fitting = [ref for ref, members in tracer.classes_in_sight(module) if attribute in members]
+    alone = len(fitting) == 1 and not _is_common(attribute, tracer)
+    return tracer.instance_of(fitting[0]) if alone else UNKNOWN
+
+
 def _is_common(name: str, tracer: Tracer) -> bool:
     """Whether tensors, lists, dicts or strings have an attribute of that name too."""
     return tracer.table.fact(f"torch.Tensor.{name}") is not None or any(

@@ -7,14 +7,14 @@ twice, as for two turns. What a called function did is added to its caller's lis
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from compilelint.static.definitions import ClassRef, FunctionRef, assignments
-from compilelint.static.syntax import nodes_in
-from compilelint.static.values import UNKNOWN, Const, Function, Instance, Sequence, Value, options
+from compilelint.static.tracer import varying
+from compilelint.static.tracer.ducks import class_with
+from compilelint.static.values import UNKNOWN, Compiled, Const, Function, Instance, Sequence, Value, options
 
 if TYPE_CHECKING:
     from compilelint.static.tracer.frame import Frame
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 MAX_EFFECTS = 400
 """A host function that does more than this is told by what it does first."""
 GROWING = frozenset({"append", "appendleft", "extend", "insert", "add", "update", "pop", "popleft", "clear", "remove"})
-FEW = 3
-"""So many values, written down in a loop, cost so many compilations and no more."""
 _ONCE = ("main", "test", "bench", "profile", "demo", "example", "run_once", "__init__", "make", "build", "setup")
 
 
@@ -66,18 +64,35 @@ class Yielded:
 Effect: TypeAlias = Write | Entry | Yielded
 
 
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The entries of one function in one piece of driving code, in order; `home` is the class whose method it is."""
+
+    home: ClassRef | None
+    entries: tuple[Entry, ...]
+
+
 @dataclass(slots=True)
 class Driven:
     """What is known of all driving code: attributes that change between entries, and the entries of each function."""
 
     changed: dict[tuple[ClassRef, str], Write] = field(default_factory=dict)
-    entries: dict[FunctionRef, list[tuple[Entry, ...]]] = field(default_factory=dict)
+    entries: dict[FunctionRef, list[Stretch]] = field(default_factory=dict)
     nested: list[Function] = field(default_factory=list)
     """Functions that driving code defines, and may call later or hand out."""
 
     singly: dict[ClassRef, tuple[str, int]] = field(default_factory=dict)
     """Modules of which a loop compiles several, each by itself: path and line."""
     kept: dict[Way, list[Effect]] = field(default_factory=dict)
+    named: dict[tuple[str, str], Value] = field(default_factory=dict)
+    """By module and variable, what host code compiled; UNKNOWN where it is not always the same."""
+
+    def compiled_arguments(self, ref: FunctionRef) -> dict[str, Value]:
+        """The parameters named like a variable in which the file keeps what it compiled: they are given that."""
+        arguments = ref.node.args
+        names = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+        found = {name: self.named.get((ref.module, name), UNKNOWN) for name in names}
+        return {name: value for name, value in found.items() if value != UNKNOWN}
 
     def finished(self, way: Way, frame: Frame) -> None:
         """Take in what a frame did; its caller did it too."""
@@ -89,7 +104,7 @@ class Driven:
 
     def repeated(self, way: Way, caller: Frame | None) -> None:
         """`caller` runs a function in a way that has been walked."""
-        if caller is not None and is_host(caller):
+        if caller is not None and caller.keeps_effects:
             add(self.kept.get(way, ()), caller)
 
     def study(self, frame: Frame) -> None:
@@ -117,7 +132,7 @@ class Driven:
             if effect.ref is not None:
                 by_function.setdefault(effect.ref, []).append(effect)
         for ref, entries in by_function.items():
-            self.entries.setdefault(ref, []).append(tuple(entries))
+            self.entries.setdefault(ref, []).append(Stretch(frame.ref.owner, tuple(entries)))
 
     def _note(self, key: tuple[ClassRef, str], write: Write, frame: Frame) -> None:
         for owner in frame.tracer.program.mro(key[0]):
@@ -133,12 +148,9 @@ def _differ(before: Value, after: Value) -> bool:
         return before != UNKNOWN and after.value is None
     if isinstance(before, Sequence) and isinstance(after, Sequence):
         return before.items is not None and after.items is not None and len(before.items) != len(after.items)
+    if isinstance(before, Instance) and isinstance(after, Instance):
+        return before.ref != after.ref
     return False
-
-
-def is_host(frame: Frame) -> bool:
-    """Whether a frame keeps its effects."""
-    return frame.mode in ("driving", "host", "decode-loop")
 
 
 def add(effects: Iterable[Effect], frame: Frame) -> None:
@@ -155,13 +167,13 @@ def _told(frame: Frame) -> str:
 
 def note_yield(frame: Frame) -> None:
     """Note that a generator gives control away."""
-    if is_host(frame):
+    if frame.keeps_effects:
         add([Yielded()], frame)
 
 
 def note_definition(function: Value, frame: Frame) -> None:
     """Note a function that host code defines."""
-    if is_host(frame) and isinstance(function, Function):
+    if frame.keeps_effects and isinstance(function, Function):
         frame.tracer.driven.nested.append(function)
 
 
@@ -175,18 +187,27 @@ def enter_manager(count: int, frame: Frame) -> list[Effect]:
 
 def note_assignment(node: ast.Assign | ast.AugAssign, frame: Frame) -> None:
     """Note the attributes that an assignment is about to set, its value having been walked."""
-    if not is_host(frame):
+    if not frame.keeps_effects:
         return
     if isinstance(node, ast.AugAssign):
         _note_write(node.target, UNKNOWN, None, frame)
         return
     for target, value in assignments(node):
+        _note_name(frame.kinds.get(value, UNKNOWN), target, frame)
         _note_write(target, frame.kinds.get(value, UNKNOWN), value, frame)
+
+
+def _note_name(value: Value, target: ast.expr, frame: Frame) -> None:
+    """Note under which variable host code keeps what it compiled."""
+    if isinstance(target, ast.Name) and isinstance(value, Compiled):
+        known = frame.tracer.driven.named.setdefault((frame.module.name, target.id), value)
+        if known != value:
+            frame.tracer.driven.named[frame.module.name, target.id] = UNKNOWN
 
 
 def note_call(node: ast.Call, args: tuple[Value, ...], frame: Frame) -> None:
     """Note a list that grows or shrinks, and `setattr`."""
-    if not is_host(frame):
+    if not frame.keeps_effects:
         return
     if isinstance(node.func, ast.Attribute) and node.func.attr in GROWING:
         owner = frame.kinds.get(node.func.value, UNKNOWN)
@@ -196,7 +217,7 @@ def note_call(node: ast.Call, args: tuple[Value, ...], frame: Frame) -> None:
         name = args[1].value if isinstance(args[1], Const) else None
         for option in options(args[0]):
             if isinstance(option, Instance) and isinstance(name, str):
-                _add_write(option, name, args[2], varies(node.args[2], frame), node, frame)
+                _add_write(option, name, args[2], varying.varies(node.args[2], frame), node, frame)
 
 
 def _note_write(target: ast.expr, value: Value, source: ast.expr | None, frame: Frame) -> None:
@@ -205,9 +226,11 @@ def _note_write(target: ast.expr, value: Value, source: ast.expr | None, frame: 
     if isinstance(target, ast.Subscript):
         target = target.value
     if isinstance(target, ast.Attribute):
-        owners = options(frame.tracer.evaluate(target.value, frame))
-        for option in (owner for owner in owners if isinstance(owner, Instance)):
-            another = new_key or source is None or varies(source, frame)
+        owner = frame.tracer.evaluate(target.value, frame)
+        if owner == UNKNOWN:
+            owner = class_with(target.attr, frame.module, frame.tracer)
+        for option in (part for part in options(owner) if isinstance(part, Instance)):
+            another = new_key or source is None or varying.varies(source, frame)
             _add_write(option, target.attr, value, another, target, frame)
 
 
@@ -217,83 +240,13 @@ def _add_write(owner: Instance, name: str, value: Value, varies: bool, node: ast
     add([Write(owner.ref, name, before, value, varies, path, node.lineno)], frame)
 
 
-def varies(node: ast.expr, frame: Frame) -> bool:
-    """Whether a value hangs on a loop's variable, or on an argument of the driving code's outermost function."""
-    scope = frame.tree
-    names = _reached(node, scope)
-    if names & _loop_variables(scope):
-        return True
-    arguments = frame.ref.node.args
-    given = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
-    for name in (names & {argument.arg for argument in given}) - {"self", "cls"}:
-        if frame.caller is None:
-            return True
-        argument = passed(name, frame)
-        if argument is not None and is_host(frame.caller) and varies(argument, frame.caller):
-            return True
-    return False
-
-
-def _reached(node: ast.expr, scope: ast.AST) -> set[str]:
-    """The variables in an expression, and those that their values are computed from."""
-    assigned = _assigned_from(scope)
-    names: set[str] = set()
-    pending = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-    while pending:
-        name = pending.pop()
-        names.add(name)
-        pending |= assigned.get(name, set()) - names
-    return names
-
-
-@lru_cache(maxsize=256)
-def _assigned_from(scope: ast.AST) -> dict[str, set[str]]:
-    """By variable, the names in what is assigned to it."""
-    found: dict[str, set[str]] = {}
-    for node in nodes_in(scope):
-        if isinstance(node, ast.Assign):
-            names = {part.id for part in ast.walk(node.value) if isinstance(part, ast.Name)}
-            for target in node.targets:
-                if isinstance(target, ast.Name):
-                    found.setdefault(target.id, set()).update(names)
-    return found
-
-
-def passed(name: str, frame: Frame) -> ast.expr | None:
-    """The expression that the caller of `frame` passes for a parameter, where it stands in the call."""
-    site = frame.site
-    if not isinstance(site, ast.Call):
-        return None
-    for keyword in site.keywords:
-        if keyword.arg == name:
-            return keyword.value
-    arguments = frame.ref.node.args
-    given = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
-    shift = 1 if frame.ref.owner is not None and given[:1] in (["self"], ["cls"]) else 0
-    position = given.index(name) - shift if name in given else -1
-    return site.args[position] if 0 <= position < len(site.args) else None
-
-
-@lru_cache(maxsize=256)
-def _loop_variables(scope: ast.AST) -> set[str]:
-    """The variables of loops, but not of those over a few values that are written down."""
-    return {
-        part.id
-        for loop in nodes_in(scope)
-        if isinstance(loop, (ast.For, ast.AsyncFor, ast.comprehension))
-        and not (isinstance(loop.iter, (ast.Tuple, ast.List)) and len(loop.iter.elts) <= FEW)
-        for part in ast.walk(loop.target)
-        if isinstance(part, ast.Name)
-    }
-
-
 def note_compilation(inner: Value, node: ast.AST | None, frame: Frame) -> None:
     """Note a module that a loop compiles as one of several."""
     if not isinstance(node, ast.Call) or not isinstance(inner, Instance):
         return
     compiled = node.func.value if isinstance(node.func, ast.Attribute) and not node.args else node.args[0]
     names = {part.id for part in ast.walk(compiled) if isinstance(part, ast.Name)}
-    if names & _loop_variables(frame.tree):
+    if names & varying.loop_variables(frame.tree):
         frame.tracer.driven.singly.setdefault(inner.ref, (_told(frame), node.lineno))
 
 
@@ -301,7 +254,7 @@ def note_entry(
     function: Value, args: tuple[Value, ...], keywords: dict[str, Value], node: ast.AST | None, frame: Frame
 ) -> None:
     """Note that host code calls what torch.compile made of a function or module."""
-    if not is_host(frame) or not isinstance(node, ast.Call):
+    if not frame.keeps_effects or not isinstance(node, ast.Call):
         return
     path = _told(frame)
     if not isinstance(function, Function):
@@ -315,51 +268,7 @@ def note_entry(
     if any(isinstance(argument, ast.Starred) for argument in node.args):
         given = {}
     values = dict(zip(names, args, strict=False)) | {key: value for key, value in keywords.items() if key[:1] != "*"}
-    lasting = frozenset(name for name, argument in given.items() if _lasts(argument, node, frame))
-    turning = _loop_variables(frame.tree)
-    varying = frozenset(k for k, argument in given.items() if isinstance(argument, ast.Name) and argument.id in turning)
-    of_model = frozenset(name for name, argument in given.items() if _is_parameter(argument, frame))
-    add([Entry(function.ref, tuple(values.items()), lasting, varying, of_model, path, node.lineno)], frame)
-
-
-def _lasts(argument: ast.expr, call: ast.Call, frame: Frame) -> bool:
-    """Whether the call is given the same object each time: a variable that the loop around it does not bind."""
-    if not isinstance(argument, ast.Name):
-        return False
-    loops = list(_loops_around(call, frame.tree))
-    return bool(loops) and not any(argument.id in _stored_in(loop) for loop in loops)
-
-
-def _stored_in(loop: ast.AST) -> set[str]:
-    return {part.id for part in nodes_in(loop) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
-
-
-def _loops_around(call: ast.AST, scope: ast.AST) -> Iterator[ast.For | ast.While]:
-    for loop in nodes_in(scope):
-        if isinstance(loop, (ast.For, ast.While)) and any(call in nodes_in(part) for part in loop.body):
-            yield loop
-
-
-_PARAMETERS = ("parameters", "named_parameters", "trainable_parameters")
-
-
-def _is_parameter(argument: ast.expr, frame: Frame) -> bool:
-    """Whether a loop over a model's or an optimizer's parameters gives the argument, alone or in a list."""
-    if isinstance(argument, (ast.List, ast.Tuple)) and len(argument.elts) == 1:
-        argument = argument.elts[0]
-    if not isinstance(argument, ast.Name):
-        return False
-    for loop in nodes_in(frame.tree):
-        if isinstance(loop, ast.For) and any(
-            isinstance(part, ast.Name) and part.id == argument.id for part in ast.walk(loop.target)
-        ):
-            return any(
-                (isinstance(part, ast.Attribute) and part.attr in _PARAMETERS)
-                or (
-                    isinstance(part, ast.Subscript)
-                    and isinstance(part.slice, ast.Constant)
-                    and part.slice.value == "params"
-                )
-                for part in ast.walk(loop.iter)
-            )
-    return False
+    lasting = frozenset(name for name, argument in given.items() if varying.lasts(argument, node, frame))
+    others = frozenset(k for k, argument in given.items() if varying.is_another_next_time(argument, frame))
+    of_model = frozenset(name for name, argument in given.items() if varying.is_parameter(argument, frame))
+    add([Entry(function.ref, tuple(values.items()), lasting, others, of_model, path, node.lineno)], frame)

@@ -62,6 +62,11 @@ class Frame:
     """This frame, or one that it enters, calls what torch.compile returned."""
 
     @property
+    def keeps_effects(self) -> bool:
+        """Whether it is code around compiled code, of which `effects` are noted."""
+        return self.mode in ("driving", "host", "decode-loop")
+
+    @property
     def tree(self) -> ast.AST:
         """The syntax tree of what runs here: the function, or the module for its own statements."""
         return self.module.tree if self.is_module_level else self.ref.node

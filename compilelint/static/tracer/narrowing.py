@@ -168,7 +168,12 @@ def _narrow_call(node: ast.Call, frame: Frame, truth: bool, env: Env) -> None:
     callee = frame.callees.get(node, "")
     if callee == "builtins.isinstance" and len(node.args) == 2:
         wanted = frame.kind(node.args[1])
-        _set(node.args[0], of_class(_known(node.args[0], frame, env), wanted, truth), env)
+        value = of_class(_known(node.args[0], frame, env), wanted, truth)
+        if truth and value == UNKNOWN and frame.keeps_effects:
+            # `for m in model.modules(): if isinstance(m, Adapter)`: what is set on it counts, see `effects`.
+            found = [frame.tracer.instance_of(c.ref) for c in _classes(wanted) or () if isinstance(c, Class)]
+            value = join_all(found) if found else value
+        _set(node.args[0], value, env)
     elif callee == "torch.is_tensor" and node.args:
         value = _known(node.args[0], frame, env)
         _set(node.args[0], of_class(value, External("torch.Tensor"), truth), env)

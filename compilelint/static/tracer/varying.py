@@ -1,0 +1,182 @@
+"""Which values differ from call to call in code that drives compiled functions, as far as its text shows."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from compilelint.static.syntax import nodes_in
+from compilelint.static.tracer.binding import defaults
+
+if TYPE_CHECKING:
+    from compilelint.static.tracer.frame import Frame
+
+FEW = 3
+"""So many values, written down in a loop, cost so many compilations and no more."""
+
+
+def varies(node: ast.expr, frame: Frame) -> bool:
+    """Whether a value hangs on a loop's variable, or on an argument of the driving code's outermost function."""
+    names = reached(node, frame.tree)
+    if names & loop_variables(frame.tree):
+        return True
+    for name in names & _parameters(frame):
+        if frame.caller is None:
+            return True
+        argument = passed(name, frame)
+        if argument is not None and frame.caller.keeps_effects and varies(argument, frame.caller):
+            return True
+    return False
+
+
+def is_another_next_time(argument: ast.expr, frame: Frame) -> bool:
+    """Whether a call in `frame` gives its callee another value each time, as far as the text of the code tells.
+
+    True for what a loop turns or carries on, for an attribute that the class of the caller counts on, and for an
+    argument without default that whoever calls the driving code hands in as it is.
+    """
+    names = reached(argument, frame.tree)
+    if names & (loop_variables(frame.tree) | _carried(frame.tree)):
+        return True
+    if isinstance(argument, ast.Attribute) and frame.ref.owner is not None:
+        frame.tracer.program.note(frame.module.name, "code")
+        return ast.unparse(argument) in _counted_by(frame.ref.owner.node)
+    if not isinstance(argument, ast.Name) or argument.id not in _parameters(frame) - defaults(frame.ref.node).keys():
+        return False
+    if frame.caller is None:
+        return argument.id not in _stored_in(frame.tree)
+    handed = passed(argument.id, frame)
+    return handed is not None and frame.caller.keeps_effects and is_another_next_time(handed, frame.caller)
+
+
+def _parameters(frame: Frame) -> set[str]:
+    arguments = frame.ref.node.args
+    return {a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)} - {"self", "cls"}
+
+
+@lru_cache(maxsize=256)
+def _carried(scope: ast.AST) -> frozenset[str]:
+    """The variables that a loop computes from what they were on the turn before."""
+    found: set[str] = set()
+    for loop in nodes_in(scope):
+        if isinstance(loop, (ast.For, ast.AsyncFor, ast.While)):
+            stepped = {
+                n.target.id for n in nodes_in(loop) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)
+            }
+            assigned = _assigned_from(loop)
+            found |= stepped | {name for name in assigned if name in _closure(assigned[name], assigned)}
+    return frozenset(found)
+
+
+@lru_cache(maxsize=256)
+def _counted_by(owner: ast.ClassDef) -> frozenset[str]:
+    """The attributes, as written, that methods of a class count on: `self.position` of `self.position += 1`."""
+    return frozenset(
+        ast.unparse(node.target)
+        for method in owner.body
+        if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and method.name != "__init__"
+        for node in nodes_in(method)
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Attribute)
+    )
+
+
+def reached(node: ast.expr, scope: ast.AST) -> set[str]:
+    """The variables in an expression, and those that their values are computed from."""
+    return _closure({part.id for part in ast.walk(node) if isinstance(part, ast.Name)}, _assigned_from(scope))
+
+
+def _closure(names: set[str], assigned: dict[str, set[str]]) -> set[str]:
+    """`names` and all that `assigned` says they are computed from."""
+    found: set[str] = set()
+    pending = set(names)
+    while pending:
+        name = pending.pop()
+        found.add(name)
+        pending |= assigned.get(name, set()) - found
+    return found
+
+
+@lru_cache(maxsize=256)
+def _assigned_from(scope: ast.AST) -> dict[str, set[str]]:
+    """By variable, the names in what is assigned to it."""
+    found: dict[str, set[str]] = {}
+    for node in nodes_in(scope):
+        if isinstance(node, ast.Assign):
+            names = {part.id for part in ast.walk(node.value) if isinstance(part, ast.Name)}
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    found.setdefault(target.id, set()).update(names)
+    return found
+
+
+def passed(name: str, frame: Frame) -> ast.expr | None:
+    """The expression that the caller of `frame` passes for a parameter, where it stands in the call."""
+    site = frame.site
+    if not isinstance(site, ast.Call):
+        return None
+    for keyword in site.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    arguments = frame.ref.node.args
+    given = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
+    shift = 1 if frame.ref.owner is not None and given[:1] in (["self"], ["cls"]) else 0
+    position = given.index(name) - shift if name in given else -1
+    return site.args[position] if 0 <= position < len(site.args) else None
+
+
+@lru_cache(maxsize=256)
+def loop_variables(scope: ast.AST) -> set[str]:
+    """The variables of loops, but not of those over a few values that are written down."""
+    return {
+        part.id
+        for loop in nodes_in(scope)
+        if isinstance(loop, (ast.For, ast.AsyncFor, ast.comprehension))
+        and not (isinstance(loop.iter, (ast.Tuple, ast.List)) and len(loop.iter.elts) <= FEW)
+        for part in ast.walk(loop.target)
+        if isinstance(part, ast.Name)
+    }
+
+
+def lasts(argument: ast.expr, call: ast.Call, frame: Frame) -> bool:
+    """Whether the call is given the same object each time: a variable that the loop around it does not bind."""
+    if not isinstance(argument, ast.Name):
+        return False
+    loops = list(_loops_around(call, frame.tree))
+    return bool(loops) and not any(argument.id in _stored_in(loop) for loop in loops)
+
+
+def _stored_in(scope: ast.AST) -> set[str]:
+    return {part.id for part in nodes_in(scope) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+
+
+def _loops_around(call: ast.AST, scope: ast.AST) -> Iterator[ast.For | ast.While]:
+    for loop in nodes_in(scope):
+        if isinstance(loop, (ast.For, ast.While)) and any(call in nodes_in(part) for part in loop.body):
+            yield loop
+
+
+_PARAMETERS = ("parameters", "named_parameters", "trainable_parameters")
+
+
+def is_parameter(argument: ast.expr, frame: Frame) -> bool:
+    """Whether a loop over a model's or an optimizer's parameters gives the argument, alone or in a list."""
+    if isinstance(argument, (ast.List, ast.Tuple)) and len(argument.elts) == 1:
+        argument = argument.elts[0]
+    if not isinstance(argument, ast.Name):
+        return False
+    for loop in nodes_in(frame.tree):
+        if isinstance(loop, ast.For) and any(
+            isinstance(part, ast.Name) and part.id == argument.id for part in ast.walk(loop.target)
+        ):
+            return any(
+                (isinstance(part, ast.Attribute) and part.attr in _PARAMETERS)
+                or (
+                    isinstance(part, ast.Subscript)
+                    and isinstance(part.slice, ast.Constant)
+                    and part.slice.value == "params"
+                )
+                for part in ast.walk(loop.iter)
+            )
+    return False

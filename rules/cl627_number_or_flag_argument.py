@@ -1,0 +1,239 @@
+"""A number, a flag or a list that driving code passes with another value next time compiles the function again.
+
+## What it does
+Finds, in a compiled function, the first use of a parameter for which the code that calls it passes a number that a loop
+turns or that is read back from a tensor, a flag that is on in one call and off in another, or lists and dicts that
+differ in length, keys or constants. A parameter that is handed on to another function is followed there.
+
+## Why it costs
+The first call bakes the value into the graph and guards on it, `guidance == 1.0`. A number becomes an input when it is
+found changed, which costs one more compilation of the whole function (one for each value with `dynamic=False`, none
+with `dynamic=True`). A flag costs one for its other side, a list or dict one for each length and each set of keys, up
+to the recompile limit. What costs one compilation in all is reported as possible only: a warm-up with both values hides
+it. Measured on torch 2.13.
+
+## Write instead
+Pass the number as a tensor, or compile with `dynamic=True`:
+
+    for t in torch.linspace(0, 1, steps):      # not for i in range(steps): model(x, i / steps)
+        x = model(x, t)
+
+Decide about flags and lists outside: one compiled callable for each, or all of the results and a choice among them.
+
+## Limits
+Only calls in the project are seen, and not loops over up to three values that are written down. A number that pins a
+loop or picks from a list compiles again for each value, see CL606.
+
+## References
+PyTorch documentation "Dynamic shapes" and "Dealing with Recompilations".
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, Passing, View, Watch
+from compilelint.static.state import first_use, own_nodes, same_place
+from compilelint.static.values import NONE, UNKNOWN, Const, Mapping, Scalar, Sequence, Value, options
+
+HAZARD = "recompile"
+WATCH = Watch(nodes=(ast.Name,), entered=True)
+
+BAD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(4, 4)
+
+    def guide(self, x, weight):
+        return x + weight * (self.net(x) - x)  # ~
+
+    def forward(self, x, weight):
+        return self.guide(x, weight)
+
+
+def tap(x, layers):
+    return [x * i for i in layers]  # ~
+
+
+class Sampler:
+    def __init__(self):
+        self.net = torch.compile(Denoiser().requires_grad_(False), dynamic=False)
+        self.tap = torch.compile(tap)
+
+    def first(self, x):
+        return self.tap(x, [0])
+
+    def both(self, x):
+        return self.tap(x, layers=[0, 1]), self.tap(x, layers=[1, 2, 3])
+
+    def __call__(self, x):
+        for i in range(4):
+            x = self.net(x, 1.0 + i)
+        return self.first(x), self.both(x)
+""",
+        run="(Sampler(), [(torch.ones(2, 4),)])",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(4, 4)
+
+    def forward(self, x, t, weight=1.5, keep=False, layers=(0, 1)):
+        h = x + weight * t * (self.net(x) - x)
+        return h * len(layers) if keep else h
+
+
+def make(steps=4):
+    net = torch.compile(Denoiser().requires_grad_(False))
+    free = torch.compile(lambda x, scale: x * scale, dynamic=True)
+
+    def sample(x, weight=1.5):
+        for t in torch.linspace(0, 1, steps):
+            x = net(x, t, weight, False, (0, 1))
+        for i in range(2, steps):
+            x = free(x, i)
+        return net(x, t, keep=False, layers=(0, 1))
+
+    return sample
+""",
+        run="(make(), [(torch.ones(2, 4),)])",
+        default="clean",
+        fullgraph="clean",
+        inside=True,
+    ),
+    Example(
+        # One more compilation in all, with the number as an input: possible only.
+        code="""\
+import torch
+
+
+@torch.compile
+def step(x, scale, keep):
+    return x * scale if keep else x
+
+
+def run(x):
+    for i in range(4):
+        x = step(x, 0.5 + i, True)
+    return step(x, 0.5, False)
+""",
+        run="(run, [(torch.ones(2, 4),)])",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
+)
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the first use of a parameter that is another number, flag or collection in another call."""
+    passed = view.passed(node.id) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else ()
+    if not passed or not isinstance(node, ast.Name) or first_use(node, view) is not node or _unrolls(node, view):
+        return
+    found = [(passing, way) for passing in passed if (way := _variation(passing, node, view)) is not None]
+    if not found:
+        return
+    passing, (what, again, more_than_once) = max(found, key=lambda pair: pair[1][2])
+    yield Hit(
+        node,
+        f"`{node.id}` is {what} in other calls ({view.where(passing.place)}): Dynamo guards on it, so this function"
+        f" compiles again {again}",
+        "pass a number as a tensor or compile with `dynamic=True`; decide about flags and lists outside of the compiled"
+        " function",
+        "likely" if more_than_once else "possible",
+    )
+
+
+def _unrolls(node: ast.Name, view: View) -> bool:
+    """Whether it is the bound of a loop, which CL606 speaks about."""
+    around = next(view.parents(node), None)
+    return isinstance(around, ast.Call) and ast.unparse(around.func) == "range"
+
+
+def _bounds_loop(node: ast.Name, view: View) -> bool:
+    """Whether a `range(…)` of this function is given the variable, so that it is an int and pinned to its value."""
+    return any(
+        isinstance(part, ast.Call)
+        and isinstance(part.func, ast.Name)
+        and part.func.id == "range"
+        and any(same_place(argument, node) for argument in part.args)
+        for part in own_nodes(view.function)
+    )
+
+
+Variation = tuple[str, str, bool]
+"""How values differ and how often that compiles, in words, and whether that is more than once."""
+
+
+def _variation(passing: Passing, node: ast.Name, view: View) -> Variation | None:
+    """How the values of several calls differ."""
+    values = passing.values
+    if passing.varies and all(value == UNKNOWN for value in values):
+        values = (view.kind(node),)
+    kinds = [option for value in values for option in options(value)]
+    if passing.varies and UNKNOWN in kinds and _bounds_loop(node, view):
+        return "another number", "for each new one, which a loop here is unrolled by", True
+    if all(map(_is_number, kinds)):
+        return _of_numbers(passing, kinds, view.options.get("dynamic"))
+    if all(isinstance(kind, (Const, Scalar)) and kind.type == "bool" for kind in kinds):
+        both = {Const(True), Const(False)} <= set(kinds) or (passing.varies and Scalar("bool") in kinds)
+        return ("the other flag", "for the other side", False) if both else None
+    if all(isinstance(kind, Sequence) for kind in kinds):
+        return _of_sequences([kind for kind in kinds if isinstance(kind, Sequence)])
+    if all(isinstance(kind, Mapping) for kind in kinds):
+        return _of_mappings([kind for kind in kinds if isinstance(kind, Mapping)])
+    return None
+
+
+def _of_numbers(passing: Passing, kinds: list[Value], dynamic: object) -> Variation | None:
+    read_back = any(isinstance(kind, Scalar) and kind.origin == "tensor" for kind in kinds)
+    several = len({kind for kind in kinds if isinstance(kind, Const)}) > 1
+    if dynamic is True or not (passing.varies or read_back or several):
+        return None
+    return "another number", "for each new one" if dynamic is False else "with it as an input", dynamic is False
+
+
+def _is_number(kind: Value) -> bool:
+    if isinstance(kind, Scalar):
+        return kind.type in ("int", "float", "number") and kind.origin != "shape"
+    return isinstance(kind, Const) and kind.type in ("int", "float")
+
+
+def _of_sequences(kinds: list[Sequence]) -> Variation | None:
+    items = [kind.items for kind in kinds if kind.items is not None and kind.form in ("list", "tuple")]
+    if len(items) < len(kinds):
+        return None
+    others = {tuple(part if isinstance(part, Const) else UNKNOWN for part in parts) for parts in items}
+    if len({len(part) for part in items}) > 1:
+        return "longer or shorter", "for each length", len(others) > 2
+    return ("a list of other values", "for others", len(others) > 2) if len(others) > 1 else None
+
+
+def _of_mappings(kinds: list[Mapping]) -> Variation | None:
+    if any(kind.element != UNKNOWN for kind in kinds):
+        return None
+    keys = {frozenset(key for key, _ in kind.entries) for kind in kinds}
+    if len(keys) > 1:
+        return "a dict with other keys", "for each set of keys", len(keys) > 2
+    missing = {frozenset(key for key, value in kind.entries if value == NONE) for kind in kinds}
+    return ("a dict with None in other places", "for each", len(missing) > 2) if len(missing) > 1 else None
