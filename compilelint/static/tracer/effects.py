@@ -43,7 +43,7 @@ class Write:
 class Entry:
     """A call of what torch.compile made of `ref`; None for a module of torch, such as `nn.Sequential`.
 
-    `lasting` are the parameters given the same object each time, `varying` those given a loop's variable,
+    `lasting` are the parameters given the same object each time, `varying` those given another one each time,
     `parameters_of_model` those that run through a model's parameters.
     """
 
@@ -88,7 +88,12 @@ class Driven:
     """By module and variable, what host code compiled; UNKNOWN where it is not always the same."""
 
     def compiled_arguments(self, ref: FunctionRef) -> dict[str, Value]:
-        """The parameters named like a variable in which the file keeps what it compiled: they are given that."""
+        """The parameters named like a variable in which the file keeps what it compiled: they are given that.
+
+        Not those of a constructor, which keeps them: what it is given elsewhere may be another model.
+        """
+        if ref.qualname.endswith("__init__"):
+            return {}
         arguments = ref.node.args
         names = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
         found = {name: self.named.get((ref.module, name), UNKNOWN) for name in names}
