@@ -96,11 +96,15 @@ class Scalar:
 
 @kind(frozen=True, slots=True)
 class Sequence:
-    """A list, tuple, set, size or iterator. `items` where the length is known, else `element` is the join of all."""
+    """A list, tuple, set, size or iterator. `items` where the length is known, else `element` is the join of all.
+
+    `head` are the first items of a tuple whose length is not known: `(states, sizes)` that attentions may follow.
+    """
 
     form: Literal["list", "tuple", "set", "size", "iterator", "generator", "range"]
     items: tuple[Value, ...] | None = None
     element: Value = UNKNOWN
+    head: tuple[Value, ...] = ()
 
 
 @kind(frozen=True, slots=True)
@@ -309,7 +313,8 @@ def _merge(old: Value, new: Value) -> Value | None:
             return None  # `(states, sizes)` and `(states, sizes, attentions)`: what stands where is worth keeping
         if () in (old.items, new.items):  # an empty list says nothing of what the other one holds
             return Sequence(old.form, None, element_of(new if old.items == () else old))
-        return Sequence(old.form, None, join(element_of(old), element_of(new)))
+        head = tuple(map(join, first_of(old), first_of(new))) if old.form == "tuple" else ()
+        return Sequence(old.form, None, join(element_of(old), element_of(new)), head if differ(head) else ())
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         keys = dict(old.entries)
         for key, value in new.entries:
@@ -328,7 +333,17 @@ def _merge(old: Value, new: Value) -> Value | None:
 
 def _tells_places(value: Sequence) -> bool:
     """Whether a tuple holds things of different sorts, each in its place."""
-    return value.form == "tuple" and value.items is not None and len({type(item) for item in value.items}) > 1
+    return value.form == "tuple" and value.items is not None and differ(value.items)
+
+
+def differ(items: tuple[Value, ...]) -> bool:
+    """Whether there are things of different sorts among `items`."""
+    return len({type(item) for item in items}) > 1
+
+
+def first_of(value: Sequence) -> tuple[Value, ...]:
+    """The items at the beginning of a list or tuple, as many as are known one by one."""
+    return value.head if value.items is None else value.items
 
 
 def _merge_constants(old: Const, new: Const) -> Value | None:

@@ -40,6 +40,33 @@ probe(self.heads["a"](x))  # a tensor of float or unknown
 
 probe(self.layers[1:])  # a `torch.nn.ModuleList`
 
+args = [x, 3]
+place = random.randint(0, 1)
+args[place] = args[place]
+probe(args[1])  # 3
+
+args = [x, 3]
+args[random.randint(0, 1)] = "new"
+probe(args[0])  # a tensor of float or 'new'
+
+outputs = (x, (1, 2))
+if flag:
+    outputs += tuple([mask] * count)
+probe(outputs[1])  # a tuple of (1, 2)
+
+outputs = (x, 1)
+outputs = outputs + tuple([mask] * count)
+first, second = outputs[:2]
+probe(second)  # 1
+
+outputs = (x, 1)
+outputs = outputs + tuple([mask] * count)
+probe(outputs[4])  # a tensor or 1
+
+outputs = (x, 1) + tuple([mask] * (count - 2))
+first, second, third = outputs
+probe(second)  # 1
+
 if maybe is not None and True:
     pass
 else:

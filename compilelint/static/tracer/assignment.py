@@ -59,6 +59,8 @@ def _shares(value: Value, count: int, star: int | None, frame: Frame) -> list[Va
     if items is not None and star is not None and len(items) >= count - 1:
         end = len(items) - (count - 1 - star)
         return [*items[:star], join_all(items[star:end]), *items[end:]]
+    if isinstance(value, Sequence) and value.head and star is None:
+        return [*value.head[:count], *[iterate(value, frame)] * (count - len(value.head))]
     return [iterate(value, frame)] * count
 
 
@@ -108,11 +110,19 @@ def _store_item(target: ast.Subscript, value: Value, frame: Frame) -> None:
 
 
 def _with_item(owner: Sequence, index: Value, value: Value) -> Sequence:
-    """A list after `owner[index] = value`."""
+    """A list after `owner[index] = value`.
+
+    Where nobody knows which item that is, each may be what it was or what is new about `value`: code that reads an item
+    and writes it back (`args[i] = args[i] or default`) leaves the others what they are.
+    """
     place = index.value if isinstance(index, Const) else None
     if owner.items is not None and isinstance(place, int) and -len(owner.items) <= place < len(owner.items):
         items = list(owner.items)
         items[place] = value
         return Sequence(owner.form, tuple(items))
+    if owner.items and place is None and not isinstance(index, Sequence):
+        known = [option for item in owner.items for option in options(item)]
+        new = [option for option in options(value) if option is not UNKNOWN and option not in known]
+        return Sequence(owner.form, tuple(join_all([item, *new]) for item in owner.items))
     inside = element_of(owner)
     return Sequence(owner.form, None, value if inside == UNKNOWN else join(inside, value))

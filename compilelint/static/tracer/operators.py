@@ -21,7 +21,9 @@ from compilelint.static.values import (
     Union,
     Unknown,
     Value,
+    differ,
     element_of,
+    first_of,
     join,
     join_all,
     options,
@@ -108,7 +110,8 @@ def _sequences(left: Value, op: ast.operator, right: Value) -> Value:
         form = "tuple" if left.form == "size" else left.form
         if left.items is not None and right.items is not None and isinstance(op, ast.Add):
             return Sequence(form, (*left.items, *right.items))
-        return Sequence(form, None, join(element_of(left), element_of(right)))
+        head = first_of(left) if form == "tuple" and differ(first_of(left)) else ()
+        return Sequence(form, None, join(element_of(left), element_of(right)), head)
     many, times = (left, right) if isinstance(left, Sequence) else (right, left)
     if not isinstance(many, Sequence):
         return UNKNOWN

@@ -74,8 +74,10 @@ def _rank_after(rank: int | None, index: Value, node: ast.expr) -> int | None:
 def _from_sequence(owner: Sequence, index: Value, node: ast.Subscript) -> Value:
     if isinstance(node.slice, ast.Slice):
         form = "tuple" if owner.form == "size" else owner.form
-        items = _sliced(owner.items, node.slice)
+        items = _sliced(owner.items, node.slice) if owner.items is not None else _cut(owner.head, node.slice)
         return Sequence(form, items, element_of(owner) if items is None else UNKNOWN)
+    if owner.head and isinstance(index, Const) and isinstance(index.value, int):
+        return owner.head[index.value] if 0 <= index.value < len(owner.head) else element_of(owner)
     if owner.items is not None and isinstance(index, Const) and isinstance(index.value, int):
         try:
             return owner.items[index.value]
@@ -84,10 +86,14 @@ def _from_sequence(owner: Sequence, index: Value, node: ast.Subscript) -> Value:
     return element_of(owner)
 
 
-def _sliced(items: tuple[Value, ...] | None, node: ast.Slice) -> tuple[Value, ...] | None:
+def _cut(head: tuple[Value, ...], node: ast.Slice) -> tuple[Value, ...] | None:
+    """The items under `[:n]` or `[m:n]` of a tuple of which no more than its first items are known."""
+    end = node.upper.value if isinstance(node.upper, ast.Constant) else None
+    return _sliced(head, node) if isinstance(end, int) and 0 <= end <= len(head) else None
+
+
+def _sliced(items: tuple[Value, ...], node: ast.Slice) -> tuple[Value, ...] | None:
     """The items under a slice with constant bounds."""
-    if items is None:
-        return None
     bounds: list[int | None] = []
     for part in (node.lower, node.upper, node.step):
         if part is None:
