@@ -406,3 +406,12 @@ def test_a_dict_made_in_too_many_ways_says_what_all_of_them_say(value: str, kind
     function = "def pick(t, how):\n" + "    pass\n" * 12 + f"    return {value}\n"
     calls = "".join(f"pick(x, {how!r})\n" for how in ["", *"abcdefghijkl"])
     assert kinds_of(f"{function}---\n{calls}probe(pick(x, 'z')['a'])\n") == kind
+
+
+@pytest.mark.parametrize("body", ["self", "self.body"])
+def test_what_apply_is_given_meets_a_module(body: str) -> None:
+    layers = "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    layers += f"        self.body = nn.Sequential(nn.Linear(3, 3))\n        {body}.apply(lambda m: probe('built'))\n"
+    visit = "        def visit(layer):\n            if isinstance(layer, nn.Linear):\n                probe(layer)\n"
+    seen = probe(f"{HEAD}{layers}    def forward(self, x):\n{visit}        {body}.apply(visit)\n        return x\n")
+    assert seen.functions() == {"Model.forward.<locals>.visit"}

@@ -152,11 +152,20 @@ def _instance_method(
         frame.tracer.hooks.append((frame.module.name, args[0], name))
     if name in ("forward", "__call__"):
         return library.call_instance(receiver, args, keywords, node, frame)
+    if name == "apply" and receiver.name.startswith("torch.nn."):
+        _apply(args, node, frame)
+        return receiver
     if name in ("to", "cuda", "cpu", "eval", "train", "half", "float", "requires_grad_") and receiver.name.startswith(
         "torch."
     ):
         return receiver
     return library.call(f"{receiver.name}.{name}", args, keywords, node, frame)
+
+
+def _apply(args: tuple[Value, ...], node: ast.AST | None, frame: Frame) -> None:
+    """`module.apply(fn)` in code that Dynamo traces calls `fn` with one submodule after another."""
+    if args and frame.mode == "compiled":
+        frame.tracer.call(args[0], (UNKNOWN,), {}, node, frame)
 
 
 def module_method(
@@ -183,7 +192,10 @@ def module_method(
         frame.tracer.compile_site(receiver, keywords, node, frame)
         receiver.compiled = True
         return NONE
-    if name in ("to", "cuda", "cpu", "eval", "train", "half", "float", "bfloat16", "requires_grad_", "apply"):
+    if name == "apply":
+        _apply(args, node, frame)
+        return receiver
+    if name in ("to", "cuda", "cpu", "eval", "train", "half", "float", "bfloat16", "requires_grad_"):
         return receiver
     if name in ("parameters", "buffers", "named_parameters", "named_buffers"):
         item = Tensor("float" if name.endswith("parameters") else None)
