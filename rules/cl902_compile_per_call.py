@@ -72,7 +72,7 @@ class Learner:
         return self.net(x).sum()
 
     def prepare(self):
-        torch.compiler.reset()
+        torch.compiler.reset()  # ~ CL628
         self.step = torch.compile(self.loss)  # ~
 
     def update(self, x):

@@ -99,6 +99,8 @@ OTHERS = {
     "def call(how: str):\n    return step(x, how)",
     "an attribute that is counted on": "class Loop:\n    def __init__(self):\n        self.how = 'a'\n\n"
     "    def run(self):\n        step(x, self.how)\n        self.how += 'a'",
+    "of a method that is compiled in place": "class Voice:\n    def say(self, how): return inner(x, how)\n\n"
+    "    def ask(self, how: str): return self.say(how)\n\n\nvoice = Voice()\nvoice.say = torch.compile(voice.say)",
     "three texts in methods of one class": "class Loop:\n    def a(self):\n        step(x, 'a')\n\n"
     "    def b(self):\n        step(x, 'b')\n\n    def c(self):\n        step(x, 'c')",
 }

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from compilelint.static.definitions import ClassRef, FunctionRef, assignments
+from compilelint.static.syntax import statements_in
 from compilelint.static.tracer import varying
 from compilelint.static.tracer.ducks import class_with
-from compilelint.static.values import UNKNOWN, Compiled, Const, Function, Instance, Sequence, Value, options
+from compilelint.static.values import UNKNOWN, Class, Compiled, Const, Function, Instance, Sequence, Value, options
 
 if TYPE_CHECKING:
     from compilelint.static.tracer.frame import Frame
@@ -86,6 +87,8 @@ class Driven:
     kept: dict[Way, list[Effect]] = field(default_factory=dict)
     named: dict[tuple[str, str], Value] = field(default_factory=dict)
     """By module and variable, what host code compiled; UNKNOWN where it is not always the same."""
+    replaced: set[FunctionRef] = field(default_factory=set)
+    """Methods that are compiled in place: `pipe.decode = torch.compile(pipe.decode)`."""
 
     def compiled_arguments(self, ref: FunctionRef) -> dict[str, Value]:
         """The parameters named like a variable in which the file keeps what it compiled: they are given that.
@@ -203,11 +206,18 @@ def note_assignment(node: ast.Assign | ast.AugAssign, frame: Frame) -> None:
 
 
 def _note_name(value: Value, target: ast.expr, frame: Frame) -> None:
-    """Note under which variable host code keeps what it compiled."""
-    if isinstance(target, ast.Name) and isinstance(value, Compiled):
-        known = frame.tracer.driven.named.setdefault((frame.module.name, target.id), value)
+    """Note under which variable host code keeps what it compiled, or which method of an object it replaces by that."""
+    if not isinstance(value, Compiled):
+        return
+    driven = frame.tracer.driven
+    if isinstance(target, ast.Name):
+        known = driven.named.setdefault((frame.module.name, target.id), value)
         if known != value:
-            frame.tracer.driven.named[frame.module.name, target.id] = UNKNOWN
+            driven.named[frame.module.name, target.id] = UNKNOWN
+    elif isinstance(target, ast.Attribute) and isinstance(value.inner, Function):
+        ref = value.inner.ref
+        if value.inner.bound is not None and ref.qualname.rpartition(".")[2] == target.attr:
+            driven.replaced.add(ref)
 
 
 def note_call(node: ast.Call, args: tuple[Value, ...], frame: Frame) -> None:
@@ -234,9 +244,25 @@ def _note_write(target: ast.expr, value: Value, source: ast.expr | None, frame: 
         owner = frame.tracer.evaluate(target.value, frame)
         if owner == UNKNOWN:
             owner = class_with(target.attr, frame.module, frame.tracer)
+        fresh = frame.caller is not None and _made_here(target.value, frame)
         for option in (part for part in options(owner) if isinstance(part, Instance)):
+            if fresh and not option.is_module:
+                continue
             another = new_key or source is None or varying.varies(source, frame)
             _add_write(option, target.attr, value, another, target, frame)
+
+
+def _made_here(node: ast.expr, frame: Frame) -> bool:
+    """Whether a function that driving code calls constructs the object: no call of compiled code had it before."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return isinstance(node, ast.Name) and any(
+        isinstance(made, ast.Assign)
+        and any(isinstance(target, ast.Name) and target.id == node.id for target in made.targets)
+        and isinstance(made.value, ast.Call)
+        and isinstance(frame.kinds.get(made.value.func), Class)
+        for made in statements_in(frame.tree)
+    )
 
 
 def _add_write(owner: Instance, name: str, value: Value, varies: bool, node: ast.expr, frame: Frame) -> None:

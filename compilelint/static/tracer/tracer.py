@@ -256,6 +256,8 @@ class Tracer:
     ) -> Value:
         """Walk a function of the project as called from `caller`, and give what it returns."""
         mode = caller.mode
+        if function.ref in self.driven.replaced and caller.keeps_effects:
+            return self.enter_compiled(Compiled(function), args, keywords, node, caller)
         if mode == "driving" and function.ref in self.looping:
             mode = "decode-loop"
         elif mode == "decode-loop" or (mode == "compiled" and attributes.is_opaque(function.ref)):
