@@ -26,7 +26,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import bound_to, last_name
+from compilelint.static.questions import bound_to, last_name, makers_of
 from compilelint.static.values import ExternalInstance, Instance, options
 
 HAZARD = "graph-break"
@@ -71,7 +71,9 @@ def is_scripted(function: ast.expr, view: View) -> bool:
 def _made_by_jit(function: ast.expr, module: ast.Module) -> list[ast.Call]:
     """The calls of TorchScript whose result the file binds to the name that is called."""
     name = last_name(function)
-    return [call for call in bound_to(module, name) if ast.unparse(call.func) in MAKERS] if name else []
+    if not name or MAKERS.isdisjoint(makers_of(module, name)):
+        return []
+    return [call for call in bound_to(module, name) if ast.unparse(call.func) in MAKERS]
 
 
 def gives_module(call: ast.Call) -> bool:

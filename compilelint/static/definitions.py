@@ -11,20 +11,26 @@ from compilelint.static.index import FunctionNode, Scope
 from compilelint.static.syntax import statements_in
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ClassRef:
     """A class of the project, by module and qualified name."""
 
     module: str
     qualname: str
-    node: ast.ClassDef = field(compare=False, repr=False)
+    node: ast.ClassDef = field(repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        """Written out, as the hash: references are compared and are keys everywhere."""
+        return self is other or (
+            isinstance(other, ClassRef) and self.qualname == other.qualname and self.module == other.module
+        )
 
     def __hash__(self) -> int:
-        """Cheaper than of all that is compared: references are keys everywhere."""
+        """Cheaper than of all that is compared."""
         return hash(self.qualname)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class FunctionRef:
     """A function, method or lambda of the project. `owner` is the class whose body it stands in."""
 
@@ -32,8 +38,17 @@ class FunctionRef:
     qualname: str
     line: int
     column: int
-    node: Scope = field(compare=False, repr=False)
-    owner: ClassRef | None = field(default=None, compare=False, repr=False)
+    node: Scope = field(repr=False)
+    owner: ClassRef | None = field(default=None, repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        """See ClassRef."""
+        return self is other or (
+            isinstance(other, FunctionRef)
+            and (self.line, self.column) == (other.line, other.column)
+            and self.qualname == other.qualname
+            and self.module == other.module
+        )
 
     def __hash__(self) -> int:
         """See ClassRef."""

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from compilelint.static.definitions import assignments
 from compilelint.static.state import functions_in, own_nodes, own_statements, parameters
-from compilelint.static.syntax import statements_in
+from compilelint.static.syntax import nodes_in, statements_in
 
 MAX_ROUNDS = 6
 """A constructor hands what differs on to the constructors it calls; deeper nesting than this is not looked for."""
@@ -46,23 +46,27 @@ def _differing(module: ast.Module) -> dict[str, frozenset[str]]:
         before = dict(found)
         for maker, turning, calls in scopes:
             names = turning | found.get(maker, frozenset())
-            for name, call in calls:
-                given = frozenset(_given(call, made[name], names))
+            for name, arguments in calls if names else ():
+                given = frozenset(parameter for parameter, used in arguments if used & names)
                 found[name] = found.get(name, frozenset()) | given
         if found == before:
             break
     return found
 
 
+_Arguments = list[tuple[str, set[str]]]
+"""The parameters that a call passes something for, with the names in it."""
+
+
 def _scopes(
     module: ast.Module, made: dict[str, ast.FunctionDef]
-) -> Iterator[tuple[str, frozenset[str], list[tuple[str, ast.Call]]]]:
+) -> Iterator[tuple[str, frozenset[str], list[tuple[str, _Arguments]]]]:
     """Of each function that calls constructors, and of the module: of which class it is the constructor, if of any, the
     names that differ in it from turn to turn, and those calls. `made` has the constructors by class."""
     classes: dict[ast.AST, str] = {function: name for name, function in made.items()}
     for scope in (module, *functions_in(module)):
         calls = [
-            (node.func.id, node)
+            (node.func.id, list(_given(node, made[node.func.id])))
             for node in own_nodes(scope)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in made
         ]
@@ -72,14 +76,13 @@ def _scopes(
             yield classes.get(scope, ""), turning, calls
 
 
-def _given(call: ast.Call, made: ast.FunctionDef, names: frozenset[str]) -> Iterator[str]:
-    """The parameters of a constructor for which a call passes something with one of the names in it."""
+def _given(call: ast.Call, made: ast.FunctionDef) -> Iterator[tuple[str, set[str]]]:
+    """The parameters of a constructor that a call passes something for, with the names in it."""
     for parameter, argument in zip(parameters(made)[1:], call.args, strict=False):
-        if _names_in(argument) & names:
-            yield parameter
+        yield parameter, _names_in(argument)
     for keyword in call.keywords:
-        if keyword.arg is not None and _names_in(keyword.value) & names:
-            yield keyword.arg
+        if keyword.arg is not None:
+            yield keyword.arg, _names_in(keyword.value)
 
 
 def _constructor(owner: ast.ClassDef) -> ast.FunctionDef | None:
@@ -87,4 +90,4 @@ def _constructor(owner: ast.ClassDef) -> ast.FunctionDef | None:
 
 
 def _names_in(node: ast.AST) -> set[str]:
-    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+    return {part.id for part in nodes_in(node) if isinstance(part, ast.Name)}

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import get_args
 
 from compilelint.rule import RegionKind, Rule
 from compilelint.static.syntax import nodes_in
+from compilelint.static.values import Value
 from compilelint.static.view import Scope, ScopeNodes
 
 Rules = tuple[Rule, ...]
-Plan = list[tuple[ast.AST, Rules, Rules, ast.expr | None]]
+ByKind = tuple[tuple[Rule, Callable[[Value], bool]], ...]
+Plan = list[tuple[ast.AST, Rules, ByKind, ast.expr | None]]
 """A node, the rules whose `Watch` it passes whatever its kinds are, those of which `Watch.kinds` is still to be asked,
 and the expression that tells whether it ran."""
 
@@ -23,7 +25,7 @@ class Dispatch:
         self.fallbacks = tuple(rule.code for rule in rules if rule.fallback)
         self._watching: dict[tuple[RegionKind, type[ast.AST]], list[Rule]] = {}
         self._by_name: dict[tuple[RegionKind, str], list[Rule]] = {}
-        self._by_callee: dict[tuple[RegionKind, str], Rules] = {}
+        self._by_callee: dict[RegionKind, _ByCallee] = {}
         self._by_test: dict[RegionKind, list[Rule]] = {}
         self._nodes: dict[Scope, ScopeNodes] = {}
         self._plans: dict[tuple[Scope, RegionKind, bool], Plan] = {}
@@ -64,7 +66,7 @@ class Dispatch:
                     left += self._by_name.get((region, _called_name(node)), ())
                 if left or node_type is ast.Call:
                     rules = tuple([rule for rule in left if rule.watch.kinds is None])
-                    by_kind = tuple([rule for rule in left if rule.watch.kinds is not None])
+                    by_kind = tuple([(rule, asked) for rule in left if (asked := rule.watch.kinds) is not None])
                     plan.append((node, rules, by_kind, _witness(node)))
         return plan
 
@@ -73,21 +75,32 @@ class Dispatch:
         region, entered = _ASKED[asked]
         scopes = (node for node in nodes_in(function) if isinstance(node, _FUNCTIONS))
         plans = (self.plan(scope, module, region, entered) for scope in scopes)
-        return repr([[[rule.code for rule in (*rules, *by_kind)] for _, rules, by_kind, _ in plan] for plan in plans])
+        return repr(
+            [[([r.code for r in rules], [r.code for r, _ in by_kind]) for _, rules, by_kind, _ in p] for p in plans]
+        )
 
-    def by_callee(self, callee: str, region: RegionKind) -> Rules:
-        """The rules that a call concerns by the dotted name of what it calls."""
-        if (region, callee) not in self._by_callee:
-            self._by_callee[region, callee] = tuple(
-                rule
-                for rule in self._watching.get((region, ast.Call), [])
-                if rule.watch.callees is not None and rule.watch.callees(callee)
-            )
-        return self._by_callee[region, callee]
+    def by_callee(self, region: RegionKind) -> Mapping[str | None, Rules]:
+        """The rules that a call concerns by the dotted name of what it calls; none by None."""
+        if region not in self._by_callee:
+            self._by_callee[region] = _ByCallee(self._watching.get((region, ast.Call), []))
+        return self._by_callee[region]
 
     def by_test(self, region: RegionKind) -> Sequence[Rule]:
         """The rules that every truth test concerns."""
         return self._by_test.get(region, ())
+
+
+class _ByCallee(dict[str | None, Rules]):
+    """Asks the rules about each name once."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        super().__init__({None: ()})
+        self._asked = [(rule, rule.watch.callees) for rule in rules if rule.watch.callees is not None]
+
+    def __missing__(self, callee: str | None) -> Rules:
+        found = tuple(rule for rule, callees in self._asked if callee is not None and callees(callee))
+        self[callee] = found
+        return found
 
 
 def asking(region: RegionKind, entered: bool) -> str:

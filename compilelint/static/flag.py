@@ -14,7 +14,7 @@ from compilelint.static.origins import definition
 from compilelint.static.parts import PLAN, Pattern
 from compilelint.static.places import span_of
 from compilelint.static.tracer.frame import Frame
-from compilelint.static.values import UNKNOWN, Const, Union, Value
+from compilelint.static.values import UNKNOWN, Const, Union
 from compilelint.static.view import FrameView, Scope
 
 _RESUMABLE_CONTEXTS = frozenset(
@@ -104,12 +104,13 @@ class Flagger:
         if not view.frame.is_module_level:  # else all of the file has been noted
             asked = asking(region, view.entered)
             view.frame.tracer.program.note(module.name, PLAN, asked, view.frame.ref.line)
+        by_callee = self._dispatch.by_callee(region)
         for node, rules, by_kind, witness in self._dispatch.plan(view.scope, module.tree, region, view.entered):
-            callee = callees.get(node)  # type: ignore[call-overload]
-            concerned = self._dispatch.by_callee(callee, region) if callee is not None else ()
+            concerned = by_callee[callees.get(node)]  # type: ignore[call-overload]
             if by_kind:
                 value = kinds.get(node.func if isinstance(node, ast.Call) else node, UNKNOWN)
-                rules += tuple([rule for rule in by_kind if _any_kind(value, rule)])
+                alternatives = value.options if isinstance(value, Union) else (value,)
+                rules += tuple([rule for rule, asked in by_kind if any(map(asked, alternatives))])
             if not (rules or concerned) or not (witness is None or witness in kinds):
                 continue
             if loops is None or _inside(node, view, loops):
@@ -150,12 +151,6 @@ class Flagger:
     def findings(self) -> tuple[Finding, ...]:
         """Everything found so far, in the order it was found; see `combined`."""
         return tuple(self._found.values())
-
-
-def _any_kind(value: Value, rule: Rule) -> bool:
-    """Whether `Watch.kinds` of a rule that has it is true of an alternative of `value`."""
-    asked = rule.watch.kinds
-    return asked is not None and any(map(asked, value.options if isinstance(value, Union) else (value,)))
 
 
 def _may_be_passed_over(node: ast.AST, view: FrameView) -> bool:

@@ -217,12 +217,11 @@ class Walk:
         self.tracer.driven.study(frame)
 
     def _regions(self, module: ModuleIndex) -> None:
-        frame = self.tracer.module_frame(module)
         for root in link.module_roots(self.program, module):
             receiver = self.tracer.instance_of(root.receiver) if root.receiver is not None else None
             self._enter(Function(root.ref, receiver), root.why)
         for ref in link.functions(module):
-            value = self.tracer.decorated(ref, frame)
+            value = self.tracer.decorated(ref)
             if isinstance(value, Compiled) and isinstance(value.inner, Function):
                 receiver = self.tracer.instance_of(ref.owner) if ref.owner is not None else None
                 inner = Function(value.inner.ref, receiver, value.inner.closure)

@@ -1,7 +1,8 @@
 """Child processes that share the tasks of one run.
 
-Each child does one batch of tasks and ends, which also gives back the memory of everything it parsed. Children are
-forked: they start with the rules and the table loaded.
+Each child does one batch of tasks and ends, which also gives back the memory of everything it parsed; one that has
+grown large ends earlier, and another does the rest. Children are forked: they start with the rules and the table
+loaded.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from compilelint.static.work import Outcome, Task
 
 BATCH_FILES = 200
 """A child does tasks over about this many files: with fewer, it parses what they share too often."""
+
+MOST_MEGABYTES = 300
+"""A child whose resident memory has been larger than this, and has grown by a third of it, begins no other task."""
 
 Walk = Callable[[Sequence[Task]], Iterable[Outcome]]
 
@@ -76,15 +80,33 @@ def in_workers(
             except EOFError:
                 del running[ready]
                 child.join()
+                if positions and child.exitcode == _GREW:
+                    waiting.append(positions)
+                    continue
                 for position in positions:
                     outcomes[position] = _lost(tasks[position], child.exitcode)
     return [outcome for outcome in outcomes if outcome is not None]
 
 
+_GREW = 77
+"""The exit code of a child that has left tasks to another one."""
+
+
 def _work(tasks: Sequence[Task], walk: Walk, results: Connection) -> None:
+    before = _peak_megabytes()
     for outcome in walk(tasks):
         results.send(outcome)
+        if _peak_megabytes() > max(MOST_MEGABYTES, before + MOST_MEGABYTES / 3):
+            results.close()
+            sys.exit(_GREW)
     results.close()
+
+
+def _peak_megabytes() -> float:
+    """The largest resident memory that this process has had, the parent's before the fork included."""
+    from resource import RUSAGE_SELF, getrusage  # there is none on Windows, where nothing is forked
+
+    return getrusage(RUSAGE_SELF).ru_maxrss / 1024
 
 
 def _lost(task: Task, code: int | None) -> Outcome:

@@ -20,7 +20,7 @@ def walk(tasks: Sequence[Task]) -> Iterator[Outcome]:
     for task in tasks:
         if task.modules == ("m4",) and os.environ.get("DIE"):
             os.kill(os.getpid(), signal.SIGKILL)
-        yield Outcome(public=task.modules)
+        yield Outcome(public=task.modules, asked=frozenset({str(os.getpid())}))
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 5])
@@ -35,6 +35,14 @@ def test_a_child_that_dies_costs_what_it_had_left(monkeypatch: pytest.MonkeyPatc
     assert [bool(outcome.failures) for outcome in outcomes] == [False] * 4 + [True, True, False]
     assert [failure.path for failure in outcomes[5].failures] == ["m5"]
     assert "-9" in outcomes[5].failures[0].message
+
+
+def test_a_child_that_has_grown_leaves_the_rest_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    grown = iter(range(0, 10_000, 200))
+    monkeypatch.setattr("compilelint.static.workers._peak_megabytes", lambda: next(grown))
+    outcomes = in_workers(TASKS, [[0, 1, 2, 3, 4], [5, 6]], walk, 2)
+    assert [outcome.public for outcome in outcomes] == [task.modules for task in TASKS]
+    assert len({outcome.asked for outcome in outcomes}) == 4  # each does the tasks until 400 is more than allowed
 
 
 @pytest.mark.parametrize("sizes", [[], [1], [500, 1, 1, 500], [40] * 30])

@@ -146,7 +146,7 @@ def _bind(ref: FunctionRef, owner: Instance, frame: Frame) -> Value:
     names = decorator_names(ref)
     if names & {"property", "cached_property", "functools.cached_property", "lazy_property"}:
         return frame.tracer.call(Function(ref, owner), (), {}, None, frame)
-    wrapped = frame.tracer.decorated(ref, frame)
+    wrapped = frame.tracer.decorated(ref)
     if "staticmethod" in names:
         return wrapped
     receiver: Value = Class(owner.ref) if "classmethod" in names else owner
@@ -195,7 +195,7 @@ def _class_attribute(member: ClassAttribute, frame: Frame) -> Value:
 def _of_class(owner: Class, name: str, frame: Frame) -> Value:
     member = frame.tracer.program.method(owner.ref, name)
     if isinstance(member, FunctionRef):
-        value = frame.tracer.decorated(member, frame)
+        value = frame.tracer.decorated(member)
         return bind(value, owner) if "classmethod" in decorator_names(member) else value
     if isinstance(member, ClassAttribute):
         if frame.tracer.is_enum(owner.ref):
@@ -217,7 +217,7 @@ def _of_super(owner: Super, name: str, frame: Frame) -> Value:
         return UNKNOWN
     member = frame.tracer.program.method(ref, name, owner.after)
     if isinstance(member, FunctionRef):
-        wrapped = frame.tracer.decorated(member, frame)
+        wrapped = frame.tracer.decorated(member)
         return wrapped if "staticmethod" in decorator_names(member) else bind(wrapped, receiver)
     if isinstance(member, ClassAttribute):
         return _class_attribute(member, frame)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
+from functools import cache
 
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import (
@@ -23,9 +24,9 @@ from compilelint.static.values import (
     Scalar,
     Sequence,
     Tensor,
+    Union,
     Value,
     join_all,
-    options,
 )
 
 _HOST_CALLS = frozenset(
@@ -52,6 +53,7 @@ _LAYER = re.compile(
 """Layers with weights: who makes one builds a model. `nn.Softmax(-1)(x)` is made where it is used."""
 
 
+@cache
 def is_host_call(callee: str) -> bool:
     """Whether a function is called by code around a model: it trains, loads, stores, exports or makes layers."""
     if callee in _HOST_CALLS or callee.startswith(_HOST_PACKAGES) or callee.rpartition(".")[2] in _HOST_METHODS:
@@ -61,7 +63,10 @@ def is_host_call(callee: str) -> bool:
 
 def callee_name(function: Value, node: ast.expr) -> str:
     """The dotted name of what is called; see `compilelint.rule.View.callee`."""
-    names = [name for option in options(function) if (name := _callee(option))]
+    if not isinstance(function, Union):
+        name = _callee(function)
+        return name or (f"?.{node.attr}" if isinstance(node, ast.Attribute) else "?")
+    names = [name for option in function.options if (name := _callee(option))]
     for name in names if len(names) > 1 else ():
         if name.startswith(("torch.", "builtins.")):
             return name

@@ -8,14 +8,40 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TypeAlias
 
 from compilelint.static.definitions import FunctionRef, is_small
 from compilelint.static.tracer.frame import Frame, Mode
 from compilelint.static.values import Closure
 
-Way: TypeAlias = tuple[FunctionRef, Mode, Closure | None, object]
-"""One way of running a function: how, with which enclosing variables (by identity), and with which argument kinds."""
+
+class Way:
+    """One way of running a function: how, with which enclosing variables (by identity), and with which argument kinds.
+
+    A key whose hash is worked out once.
+    """
+
+    __slots__ = ("_arguments", "_hash", "closure", "mode", "ref")
+
+    def __init__(self, ref: FunctionRef, mode: Mode, closure: Closure | None, arguments: object) -> None:
+        self.ref = ref
+        self.mode = mode
+        self.closure = closure
+        self._arguments = arguments
+        self._hash = hash((ref, mode, arguments))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Way)
+            and self._hash == other._hash
+            and self.mode == other.mode
+            and self.closure is other.closure
+            and self.ref == other.ref
+            and self._arguments == other._arguments
+        )
+
 
 MAX_WAYS = 10
 """A function called in more ways than this is not walked again; the earlier ways' results are joined."""

@@ -167,7 +167,7 @@ class Tracer:
             return Class(found)
         home = self.program.home(found, module, name)
         if isinstance(found, FunctionRef):
-            return self.decorated(found, self.module_frame(self.program.module(found.module) or home))
+            return self.decorated(found)
         return self.evaluate(found, self.module_frame(home))
 
     def member_value(self, module: str, name: str) -> Value:
@@ -211,12 +211,12 @@ class Tracer:
 
     # Functions
 
-    def decorated(self, ref: FunctionRef, frame: Frame) -> Value:
+    def decorated(self, ref: FunctionRef) -> Value:
         """A function after its decorators."""
         if ref not in self._decorated:
             self._decorated[ref] = Function(ref)
             module = self.program.module(ref.module)
-            if module is not None and not isinstance(ref.node, ast.Lambda):
+            if module is not None and not isinstance(ref.node, ast.Lambda) and ref.node.decorator_list:
                 self._decorated[ref] = self.decorate(Function(ref), ref.node, self.module_frame(module))
         return self._decorated[ref]
 
@@ -309,7 +309,7 @@ class Tracer:
             return None
         env = binding.bind_arguments(function, args, keywords, module, self)
         # The variables of one function come in one order.
-        return (function.ref, mode, function.closure, tuple(env.items())), env, module
+        return Way(function.ref, mode, function.closure, tuple(env.items())), env, module
 
     def _run(
         self, way: Way, env: Env, module: ModuleIndex, node: ast.AST | None, caller: Frame | None, why: str
@@ -319,8 +319,8 @@ class Tracer:
             self._reached_again(way, node, caller)
             return known
         # A wrapper's closure holds what it wraps, so each is a function of its own.
-        ref, mode, closure, _ = way
-        ways = self._ways.setdefault(way[:3], [])
+        ref, mode, closure = way.ref, way.mode, way.closure
+        ways = self._ways.setdefault((ref, mode, closure), [])
         if caller is not None and len(ways) >= most_ways(ref):
             for earlier in ways if self._held is not None or mode == "driving" else ():
                 self._reached_again(earlier, node, caller)
