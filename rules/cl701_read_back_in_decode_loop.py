@@ -35,12 +35,13 @@ PyTorch documentation, `torch.cuda.set_sync_debug_mode`, which names these lines
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.sizes import numbers_of
 from compilelint.static.state import parameters
-from compilelint.static.tensors import is_time_step
+from compilelint.static.tensors import is_time_step, scalar_tensor
 from compilelint.static.turns import already_read, each_turn, is_move_to_host, is_python_value, on_device
 from compilelint.static.values import Sequence, Tensor, options, tensor_certainty, tensors_in
 
@@ -173,6 +174,8 @@ def _read(node: ast.expr, view: View) -> tuple[str, Confidence | None]:
         return "formats a tensor's value", tensor_certainty(shown[0]) if shown else None
     if isinstance(node, ast.Subscript):
         return _by_index(node, view)
+    if isinstance(node, ast.Call) and (number := _as_number(numbers_of(node, view), view))[1] is not None:
+        return number
     certainty = tensor_certainty(view.kind(node))
     if not on_device(view.kind(node)) or not _is_tested(node, view):
         return "", None
@@ -204,6 +207,10 @@ def _by_method(call: ast.Call, method: ast.Attribute, view: View) -> tuple[str, 
 
 def _by_index(node: ast.Subscript, view: View) -> tuple[str, Confidence | None]:
     """`table[t]` with a tensor of rank 0, or one by its name, and a list indexed by any: they need the number."""
+    if isinstance(node.slice, (ast.Slice, ast.Tuple)):
+        places = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        bounds = [bound for place in places if isinstance(place, ast.Slice) for bound in (place.lower, place.upper)]
+        return _as_number((bound for bound in bounds if bound is not None), view)
     index, table = view.kind(node.slice), view.kind(node.value)
     scalar = [
         tensor
@@ -215,6 +222,16 @@ def _by_index(node: ast.Subscript, view: View) -> tuple[str, Confidence | None]:
     is_list = all(isinstance(option, Sequence) and option.form in ("list", "tuple") for option in options(table))
     if isinstance(index, Tensor) and (is_list or (scalar and isinstance(table, Tensor))):
         return "reads the index tensor back", tensor_certainty(index)
+    return "", None
+
+
+def _as_number(places: Iterable[ast.expr], view: View) -> tuple[str, Confidence | None]:
+    """A tensor where a size, a count or the bound of a slice is due; a mere guess is mostly an int."""
+    for place in places:
+        value = view.kind(place)
+        certainty = scalar_tensor(value) or tensor_certainty(value)
+        if certainty is not None and on_device(value) and (certainty == "certain" or scalar_tensor(value)):
+            return f"takes the tensor `{view.text(place)}` for a number: it is read back", certainty
     return "", None
 
 

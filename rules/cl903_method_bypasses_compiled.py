@@ -28,7 +28,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.values import Compiled, Instance, Value, options
+from compilelint.static.values import UNKNOWN, Compiled, Instance, Value, gives_module, options
 
 HAZARD = "placement"
 WATCH = Watch(nodes=(ast.Call,), regions=frozenset({"host", "decode-loop"}))
@@ -55,9 +55,13 @@ class LM(nn.Module):
             ids = self(ids).argmax(-1)
         return ids
 
+    def features(self, ids):
+        return self.embed(ids).mean(1)
+
 
 def serve(ids):
     model = torch.compile(LM())
+    print(model.features(ids))  # ~
     return model.generate(ids, 8)  # ~
 """,
     ),
@@ -112,8 +116,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     model, name = view.text(node.func.value), node.func.attr
     yield Hit(
         node,
-        f"`{model}` is compiled, but `{name}` is looked up on the module inside it and calls that:"
-        " nothing runs compiled here",
+        f"`{model}` is compiled, but `{name}` is looked up on the module inside it: what it runs is not compiled",
         "compile in place (`model.compile()`, or `model.forward = torch.compile(model.forward)`), or compile the"
         f" method (`torch.compile(model.{name})`)",
         confidence="certain" if len(compiled) == len(receivers) else "likely",
@@ -128,10 +131,20 @@ def _runs_model(inner: Value, name: str) -> bool:
         return False
     for node in inner.ref.node.body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name:
-            return any(_is_own_call(call) for call in ast.walk(node))
+            return any(_is_own_call(call) or _is_call_of_part(call, inner) for call in ast.walk(node))
     return name in RUNNING and inner.has_outside_base
 
 
 def _is_own_call(node: ast.AST) -> bool:
     """`self(x)` and `self.forward(x)`."""
     return isinstance(node, ast.Call) and ast.unparse(node.func) in ("self", "self.forward", "self.__call__")
+
+
+def _is_call_of_part(node: ast.AST, model: Instance) -> bool:
+    """`self.encoder(x)`, where `encoder` is a module."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and ast.unparse(node.func.value) == "self"
+        and gives_module(model.attributes.get(node.func.attr, UNKNOWN))
+    )

@@ -36,32 +36,83 @@ def decode_loops(ref: FunctionRef, module: ModuleIndex) -> list[ast.For | ast.Wh
     if not loops:
         return []
     steps = _steps(module.tree) if speaks_of_compile(module) else frozenset()
-    return [loop for loop in loops if _decodes(loop, steps)]
+    stateful = _stateful_steps(module.tree) if steps else frozenset()
+    return [loop for loop in loops if _decodes(loop, steps, stateful)]
 
 
-def _decodes(loop: ast.For | ast.While, steps: frozenset[str]) -> bool:
+def each_turn(loop: ast.For | ast.While) -> Iterator[ast.AST]:
+    """What a loop runs on each turn: what a `for` iterates over and an `else` behind the loop run once."""
+    for part in (loop.test, *loop.body) if isinstance(loop, ast.While) else loop.body:
+        yield from nodes_in(part)
+
+
+def _decodes(loop: ast.For | ast.While, steps: frozenset[str], stateful: frozenset[str]) -> bool:
     nodes = [node for statement in loop.body for node in nodes_in(statement)]
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     if any(isinstance(c.func, ast.Attribute) and c.func.attr in _TRAINING_WORDS for c in calls):
         return False
     turn = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)} if isinstance(loop, ast.For) else set()
     return any(
-        (_last_name(call.func) in steps or _names_model(call)) and _feeds_back(call, nodes, turn) for call in calls
+        _last_name(call.func) in stateful
+        or ((_last_name(call.func) in steps or _names_model(call)) and _feeds_back(call, nodes, turn))
+        for call in calls
     )
 
 
 @cache
 def _steps(tree: ast.Module) -> frozenset[str]:
     """Names that a file gives to what it compiles, and its functions that take one step by calling that."""
-    compiled = compiled_names(tree)
-    callers = {
+    return (compiled_names(tree) | {function.name for function, _ in _callers_of_compiled(tree)}) - _NO_NAMES
+
+
+@cache
+def _stateful_steps(tree: ast.Module) -> frozenset[str]:
+    """Those of `_steps` that keep what the model gave in an attribute and pass it to the model when they run again."""
+    return frozenset(
         function.name
-        for function in statements_in(tree)
-        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
-        if not _NO_STEP & set(function.name.lower().split("_"))
-        if any(isinstance(node, ast.Call) and _last_name(node.func) in compiled for node in nodes_in(function))
+        for function, call in _callers_of_compiled(tree)
+        if _attributes_in(call) & _attributes_set_from(call, function)
+    ).difference(_NO_NAMES)
+
+
+_NO_NAMES = frozenset({"", "forward", "__init__", "__call__"})
+
+
+def _callers_of_compiled(tree: ast.Module) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, ast.Call]]:
+    """The functions that take one step by calling what the file compiles, with each such call."""
+    compiled = compiled_names(tree)
+    for function in statements_in(tree):
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if _NO_STEP & set(function.name.lower().split("_")):
+                continue
+            for node in nodes_in(function):
+                if isinstance(node, ast.Call) and _last_name(node.func) in compiled:
+                    yield function, node
+
+
+def _attributes_in(call: ast.Call) -> set[str]:
+    """The attributes of `self` that a call is given."""
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return {name for argument in arguments for node in nodes_in(argument) if (name := _attribute_of_self(node))}
+
+
+def _attributes_set_from(call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """The attributes of `self` that a function sets to something that hangs on what a call in it gives."""
+    nodes = nodes_in(function)
+    carried = _carried(call, [flow for node in nodes if (flow := _flow(node)) is not None]) - {"self"}
+    return {
+        name
+        for node in nodes
+        if isinstance(node, ast.Assign) and (call in nodes_in(node.value) or _names_in(node.value) & carried)
+        for target in node.targets
+        for part in nodes_in(target)
+        if (name := _attribute_of_self(part))
     }
-    return (compiled | callers) - {"", "forward", "__init__", "__call__"}
+
+
+def _attribute_of_self(node: ast.AST) -> str:
+    of_self = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    return node.attr if of_self and isinstance(node, ast.Attribute) else ""
 
 
 def _last_name(node: ast.expr) -> str:
@@ -100,12 +151,7 @@ def _feeds_back(call: ast.Call, nodes: list[ast.AST], turn: set[str]) -> bool:
     """
     flows = [flow for node in nodes if (flow := _flow(node)) is not None]
     flows += list(_through_items(nodes))
-    carried = {name for targets, source in flows if call in nodes_in(source) for name in targets}
-    while True:
-        more = {name for targets, source in flows if _names_in(source) & carried for name in targets} - carried
-        if not more:
-            break
-        carried |= more
+    carried = _carried(call, flows)
     fresh = {
         name
         for targets, source in flows
@@ -114,6 +160,14 @@ def _feeds_back(call: ast.Call, nodes: list[ast.AST], turn: set[str]) -> bool:
     }
     arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
     return any(_names_in(argument) & (carried - turn - fresh) for argument in arguments)
+
+
+def _carried(call: ast.Call, flows: list[tuple[set[str], ast.expr]]) -> set[str]:
+    """The names that hold something of what a call gave."""
+    carried = {name for targets, source in flows if call in nodes_in(source) for name in targets}
+    while more := {name for targets, source in flows if _names_in(source) & carried for name in targets} - carried:
+        carried |= more
+    return carried
 
 
 def _through_items(nodes: list[ast.AST]) -> Iterator[tuple[set[str], ast.expr]]:

@@ -127,7 +127,7 @@ def assigned_names(ref: ClassRef) -> frozenset[str]:
 
 
 def assigned_in(ref: ClassRef, name: str) -> list[tuple[FunctionRef, ast.expr]]:
-    """The methods of one class body that assign `self.name`, each with the assigned expression."""
+    """The methods of one class body that assign `self.name`, each with the assigned expression; items as `name[]`."""
     return assigned(ref).get(name, [])
 
 
@@ -151,12 +151,11 @@ def _attribute_assignments(method: FunctionRef) -> Iterator[tuple[str, ast.expr]
     for node in statements_in(method.node):
         if isinstance(node, (ast.Assign, ast.AnnAssign)):
             for target, value in assignments(node):
-                if (
-                    isinstance(target, ast.Attribute)
-                    and isinstance(target.value, ast.Name)
-                    and target.value.id == receiver
-                ):
-                    yield target.attr, value
+                owner = target.value if isinstance(target, ast.Subscript) else target
+                if not isinstance(owner, ast.Attribute) or not isinstance(owner.value, ast.Name):
+                    continue
+                if owner.value.id == receiver:
+                    yield owner.attr if owner is target else f"{owner.attr}[]", value
 
 
 def assignments(node: ast.Assign | ast.AnnAssign) -> Iterator[tuple[ast.expr, ast.expr]]:

@@ -51,7 +51,12 @@ def explanation(
 
 
 def _way(frame: Frame, path: str, line: int, number: int, count: int, sources: Sources) -> Iterator[str]:
-    head = {"compiled": "compiled", "decode-loop": "in a decode loop", "host": "host code around a region"}
+    head = {
+        "compiled": "compiled",
+        "decode-loop": "in a decode loop",
+        "turn": "called by a decode loop",
+        "host": "host code around a region",
+    }
     yield f"way {number} of {count}: {head.get(frame.mode, 'construction of an object')}, by this path:"
     for step in frame.path():
         yield f"  {_step(step, sources)}"

@@ -33,15 +33,13 @@ _RESUMABLE_CONTEXTS = frozenset(
 
 
 class Flagger:
-    """Collects the findings of all frames. `loops` tells which loops of a function are decode loops, `engine` what runs
-    the compiled code."""
+    """Collects the findings of all frames. `engine` is what runs the compiled code."""
 
     def __init__(self, dispatch: Dispatch, linted: frozenset[str], engine: Engine) -> None:
         self._dispatch = dispatch
         self._linted = linted
         self._engine = engine
         self._found: dict[Key, Finding] = {}
-        self.loops: dict[ast.AST, list[ast.For | ast.While]] = {}
         # Most ways of calling a function differ in nothing a rule can see; each distinct one is looked at once.
         self._seen: dict[Scope, set[object]] = {}
         self.most: Confidence = "certain"
@@ -62,12 +60,10 @@ class Flagger:
         if frame.mode == "construct" or frame.mode == "driving" or frame.module.name not in self._linted:
             return
         scope: Scope = frame.module.tree if frame.is_module_level else frame.ref.node
-        regions: list[RegionKind] = [frame.mode]
-        if frame.mode == "host" and self._called_each_turn(frame):
-            regions.append("decode-loop")
+        regions: tuple[RegionKind, ...] = ("host", "decode-loop") if frame.mode == "turn" else (frame.mode,)
         for region in regions:
             view = FrameView(frame, region, scope, self._dispatch.nodes_of(scope), self._engine)
-            signature = (self.most, view.signature())
+            signature = (self.most, frame.mode, view.signature())
             if signature in self._seen.setdefault(scope, set()):
                 continue
             self._seen[scope].add(signature)
@@ -75,31 +71,9 @@ class Flagger:
                 for hit in rule.check(node, view):
                     self._keep(rule, hit, view)
 
-    def _called_each_turn(self, frame: Frame) -> bool:
-        """Whether a decode loop calls this function each turn; the model's own forward is no part of the loop."""
-        while frame.caller is not None and not frame.ref.qualname.endswith((".forward", ".__call__")):
-            if frame.caller.mode == "decode-loop":
-                loops = self.loops.get(frame.caller.ref.node, [])
-                body = [
-                    part
-                    for loop in loops
-                    for part in [*loop.body, *([loop.test] if isinstance(loop, ast.While) else [])]
-                ]
-                return frame.site is not None and any(part in body for part in self._around(frame.site, frame.caller))
-            frame = frame.caller
-        return False
-
-    def _around(self, site: ast.AST, frame: Frame) -> Iterator[ast.AST]:
-        """A call and the nodes around it, in the function that makes it."""
-        parent = self._dispatch.nodes_of(frame.ref.node).parent
-        node: ast.AST | None = site
-        while node is not None:
-            yield node
-            node = parent.get(node)
-
     def _asked(self, view: FrameView, region: RegionKind) -> Iterator[tuple[Rule, ast.AST]]:
         """The rules to ask, each with a node that some path reached."""
-        loops = self.loops.get(view.scope, []) if view.frame.mode == "decode-loop" else None
+        looping = view.frame.tracer.each_turn if view.frame.mode == "decode-loop" else None
         kinds, callees, module = view.frame.kinds, view.frame.callees, view.frame.module
         if not view.frame.is_module_level:  # else all of the file has been noted
             asked = asking(region, view.entered)
@@ -113,11 +87,11 @@ class Flagger:
                 rules += tuple([rule for rule, asked in by_kind if any(map(asked, alternatives))])
             if not (rules or concerned) or not (witness is None or witness in kinds):
                 continue
-            if loops is None or _inside(node, view, loops):
+            if looping is None or node in looping:
                 for rule in (*rules, *[rule for rule in concerned if rule not in rules]):
                     yield rule, node
         for node in list(view.frame.tests):
-            if node in view.nodes.parent and (loops is None or _inside(node, view, loops)):
+            if node in view.nodes.parent and (looping is None or node in looping):
                 for rule in self._dispatch.by_test(region):
                     yield rule, node
 
@@ -163,16 +137,6 @@ def _may_be_passed_over(node: ast.AST, view: FrameView) -> bool:
             return not isinstance(view.kind(parent.test), Const)
         if isinstance(parent, ast.stmt):
             return False
-        below = parent
-    return False
-
-
-def _inside(node: ast.AST, view: FrameView, loops: list[ast.For | ast.While]) -> bool:
-    below = node
-    for parent in view.parents(node):
-        # What a `for` iterates over is computed once.
-        if parent in loops and below is not getattr(parent, "iter", None):
-            return True
         below = parent
     return False
 

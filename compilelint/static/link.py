@@ -158,11 +158,13 @@ def _compiles(node: ast.expr) -> bool:
 
 
 def _last_names(target: ast.expr) -> Iterator[str]:
-    """`net` of `self.net`, of `self.net[i]`, of `self.net.append` and of `self.net.compile`."""
+    """`net` of `self.net`, of `self.net[i]`, of `self.net.append`, of `self.net.compile` and of `self.net.forward`."""
     if isinstance(target, ast.Subscript):
         yield from _last_names(target.value)
     elif isinstance(target, ast.Attribute):
-        yield from _last_names(target.value) if target.attr in ("compile", "append") else (target.attr,)
+        of_self = isinstance(target.value, ast.Name) and target.value.id == "self"
+        is_part = target.attr in ("compile", "append", "forward") and not of_self
+        yield from _last_names(target.value) if is_part else (target.attr,)
     elif isinstance(target, ast.Name):
         yield target.id
 
@@ -176,36 +178,38 @@ def drives(ref: FunctionRef, program: Program, module: ModuleIndex) -> bool:
 
 
 def leading_to(wanted: Iterable[FunctionRef], module: ModuleIndex) -> list[FunctionRef]:
-    """The functions of a file through which others of it are reached by name and that none of these calls itself."""
-    names = {ref.qualname.rpartition(".")[2] for ref in wanted} - _NO_NAMES
-    calling = {ref: _called_names(ref) for ref in functions(module)} if names else {}
-    while True:
-        more = {ref.qualname.rpartition(".")[2] for ref, called in calling.items() if called & names} - _NO_NAMES
-        if more <= names:
-            break
-        names |= more
-    leading = {ref: called for ref, called in calling.items() if called & names}
-    inner = set().union(*leading.values())
-    return [ref for ref in leading if ref.qualname.rpartition(".")[2] not in inner]
+    """The functions of a file through which others of it are reached by name and that none of these leads to itself.
+
+    A method is reached by who calls it on `self`, and by who makes an object of its class.
+    """
+    wanted = list(wanted)
+    calls = {ref: _called_names(ref) for ref in functions(module)} if wanted else {}
+    leading: set[FunctionRef] = set()
+    names = _names_of(wanted)
+    while more := {ref for ref, called in calls.items() if called & names} - leading:
+        leading |= more
+        names = _names_of([*wanted, *leading])
+    inner = set().union(*(calls[ref] for ref in leading))
+    return [ref for ref in calls if ref in leading and not _names_of([ref]) & inner]
 
 
-_NO_NAMES = frozenset({"forward", "__call__", "__init__"})
-"""Methods that are called without their name, or by so many that it says nothing."""
+def _names_of(refs: Iterable[FunctionRef]) -> set[str]:
+    """By which names functions are reached."""
+    found = {ref.qualname.rpartition(".")[2] for ref in refs} - {"forward", "__call__", "__init__"}
+    return found | {ref.owner.qualname for ref in refs if ref.owner is not None}
 
 
 def _called_names(ref: FunctionRef) -> set[str]:
     """`sample` of `sample(…)` and of `self.sample(…)`."""
-    return {
-        node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
-        for node in nodes_in(ref.node)
-        if isinstance(node, ast.Call)
-        if isinstance(node.func, ast.Name)
-        or (
-            isinstance(node.func, ast.Attribute)
-            and isinstance(node.func.value, ast.Name)
-            and node.func.value.id in ("self", "cls")
-        )
-    }
+    functions_called = (node.func for node in nodes_in(ref.node) if isinstance(node, ast.Call))
+    return {name for function in functions_called if (name := _own_name(function))}
+
+
+def _own_name(function: ast.expr) -> str:
+    if isinstance(function, ast.Attribute):
+        of_self = isinstance(function.value, ast.Name) and function.value.id in ("self", "cls")
+        return function.attr if of_self else ""
+    return function.id if isinstance(function, ast.Name) else ""
 
 
 def mentions_compiled(tree: ast.AST, module: ModuleIndex) -> bool:

@@ -74,7 +74,7 @@ def explain(path: Path, line: int, settings: Settings, files: Sequence[Path] = (
     result = session.run()
     shown = session.shown(path)
     here = tuple(f for f in result.findings if f.path == shown and f.span.line <= line <= f.span.end_line)
-    frames.sort(key=lambda frame: ("compiled", "decode-loop", "host", "driving", "construct").index(frame.mode))
+    frames.sort(key=lambda frame: ("compiled", "decode-loop", "turn", "host", "driving", "construct").index(frame.mode))
     return explanation(shown, line, frames, here, len(session.linted) - 1, Sources(session.base))
 
 

@@ -104,7 +104,7 @@ def is_number(node: ast.expr, view: View) -> bool:
 
 
 def gated_by_dtype(node: ast.expr, view: View) -> bool:
-    """Whether `node` is only reached for some element types: `x.dtype == torch.float16 and not x.isfinite().all()`."""
+    """Whether `node` is not reached for float32: `x.dtype == torch.float16 and not x.isfinite().all()`."""
     child: ast.AST = node
     for parent in view.parents(node):
         gates: list[ast.expr] = []
@@ -112,10 +112,21 @@ def gated_by_dtype(node: ast.expr, view: View) -> bool:
             gates = [value for value in parent.values if value is not child]
         elif isinstance(parent, ast.If) and child in parent.body:
             gates = [parent.test]
-        if any(isinstance(part, ast.Attribute) and part.attr == "dtype" for gate in gates for part in ast.walk(gate)):
+        if any(_keeps_float32_out(part) for gate in gates for part in ast.walk(gate)):
             return True
         child = parent
     return False
+
+
+def _keeps_float32_out(test: ast.AST) -> bool:
+    """Whether a test on an element type, as far as it can be read, fails for the type that models have by default."""
+    if not isinstance(test, ast.Compare) or not any(
+        isinstance(part, ast.Attribute) and part.attr == "dtype" for part in ast.walk(test)
+    ):
+        return False
+    named = {part.attr for part in ast.walk(test) if isinstance(part, ast.Attribute)}
+    names_float32 = bool(named & {"float32", "float", "get_default_dtype"})
+    return names_float32 == isinstance(test.ops[0], (ast.NotEq, ast.IsNot, ast.NotIn))
 
 
 def tensors_within(value: Value) -> Confidence | None:

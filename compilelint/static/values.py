@@ -184,7 +184,7 @@ class Instance:
     has_outside_base: bool = False
     """Some base class is not in the project, so attributes may come from there."""
     compiled: bool = False
-    """`module.compile()` has been called: from then on a call of it runs compiled code."""
+    """After `module.compile()` or `module.forward = torch.compile(module.forward)` a call of it runs compiled code."""
 
 
 @kind(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from compilelint.knowledge.table import Table
 from compilelint.model import Failure
 from compilelint.static import link
-from compilelint.static.decode_loops import decode_loops
+from compilelint.static.decode_loops import decode_loops, each_turn
 from compilelint.static.definitions import ClassRef, FunctionRef
 from compilelint.static.flag import Flagger
 from compilelint.static.index import ModuleIndex
@@ -198,7 +198,7 @@ class Walk:
         for ref in link.functions(module):
             loops = decode_loops(ref, module) if ref not in self.tracer.entered else []
             if loops:
-                self.flagger.loops[ref.node] = loops
+                self.tracer.each_turn.update(part for loop in loops for part in each_turn(loop))
                 self._start(ref, "decode-loop", "a loop here calls a model each turn")
                 looping.add(ref)
         # What leads to a loop tells what its parameters are: the schedule, the callback, the tensors it starts from.

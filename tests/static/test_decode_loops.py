@@ -183,8 +183,116 @@ def test_what_runs_once_around_a_decode_loop_is_not_in_it() -> None:
 def test_what_a_compiled_model_gives_is_taken_for_a_tensor(set_up: str, reads: bool) -> None:
     text = (
         f"class Solver:\n    def __init__(self, net):\n        {set_up}\n    def solve(self, x):\n"
-        "        for _ in range(9):\n            step = self.net(x)\n            if step.abs().max() < 1e-4:\n"
+        "        for _ in range(9):\n            step = self.net(x)\n            if step[0] < 1e-4:\n"
         "                break\n            x = x + step\n        return x\n"
     )
     found = {finding.confidence for finding in check(HEAD + text) if finding.rule == "CL701"}
     assert found == ({"likely"} if reads else set())
+
+
+CALLED_EACH_TURN = {
+    "a callable object": (
+        "class Penalty:\n    def __call__(self, x): probe(x)\n"
+        "def generate(x, model):\n    penalty = Penalty()\n    for _ in range(9):\n        x = model(x)\n"
+        "        penalty(x)",
+        {"Penalty.__call__"},
+    ),
+    "one of a list of them": (
+        "class Penalty:\n    def __call__(self, x): probe(x)\nclass Other:\n    def __call__(self, x): probe(x)\n"
+        "def generate(x, model, processors):\n    for _ in range(9):\n        x = model(x)\n"
+        "        for process in processors:\n            process(x)\n"
+        "def run(x, model):\n    generate(x, model, [Penalty(), Other()])",
+        {"Penalty.__call__", "Other.__call__"},
+    ),
+    "a model of the project": (
+        "class M(nn.Module):\n    def forward(self, x): return probe(x)\n"
+        "def generate(x, model: M):\n    for _ in range(9):\n        x = model(x)",
+        set(),
+    ),
+    "an object that the constructor was given": (
+        "class Scheduler:\n    def step(self, x): probe(x)\n"
+        "class Pipe:\n    def __init__(self, unet, scheduler): self.unet, self.scheduler = unet, scheduler\n"
+        "    def sample(self, x):\n        for t in range(9):\n            x = self.unet(x, t)\n"
+        "            self.scheduler.step(x)\n"
+        "def run(x, unet):\n    pipe = Pipe(unet, Scheduler())\n    return pipe.sample(x)",
+        {"Scheduler.step"},
+    ),
+    "a step with a loop of its own": (
+        "def decode_step(x, model):\n    for _ in range(3):\n        x = model(x)\n    probe(x)\n    return x\n"
+        "def generate(x, model):\n    while x.shape[1] < 9:\n        x = decode_step(x, model)",
+        {"decode_step"},
+    ),
+    "before the loop and in it": (
+        "def pick(x): probe(x)\n"
+        "def generate(x: torch.Tensor, model):\n    pick(x)\n    for _ in range(9):\n        x = x + model(x)\n"
+        "        pick(x)",
+        {"pick"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLED_EACH_TURN)
+def test_what_is_called_each_turn(name: str) -> None:
+    text, expected = CALLED_EACH_TURN[name]
+    assert reached(text).functions("decode-loop") == expected
+
+
+ENGINE = """
+import torch
+class Engine:
+    def __init__(self, net):
+        self.net = torch.compile(net)
+        self.token, self.last, self.seen = torch.zeros(4), None, 0
+    def step(self, x):
+        {step}
+    def serve(self, requests):
+        while requests:
+            self.step(requests)
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "decodes"),
+    [
+        ("token = self.net(self.token); probe(token); self.token = token", True),
+        ("self.token = pick(self.net(self.token, x)); probe(x)", True),
+        ("self.last = self.net(self.token); probe(x)", False),
+        ("y = self.net(x, self.seen); self.seen = self.seen + 1; probe(y)", False),
+        ("self.token = x; y = self.net(self.token); probe(y)", False),
+    ],
+)
+def test_a_step_that_keeps_its_state_in_an_attribute_decodes(step: str, decodes: bool) -> None:
+    seen = probe({"app.py": ENGINE.format(step=step)})
+    assert ("Engine.step" in seen.functions("decode-loop")) is decodes
+
+
+def test_a_loop_of_a_module_around_a_part_that_it_compiles_is_not_compiled() -> None:
+    cell = "class Cell(nn.Module):\n    def forward(self, x): return x + 1\n"
+    for compiled in ("self.cell.forward = torch.compile(self.cell.forward)", "self.cell.compile()"):
+        seen = reached(
+            f"{cell}class Decoder(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+            f"        self.cell = Cell()\n        {compiled}\n    def infer(self, x):\n"
+            "        for _ in range(9):\n            x = self.cell(x)\n            probe(x)\n        return x"
+        )
+        assert seen.functions("compiled") == set()
+        assert seen.functions("decode-loop") == {"Decoder.infer"}
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("torch.topk(x, k=count)", True),
+        ("x[:, : count]", True),
+        ("x[count:]", True),
+        ("torch.zeros(4, count)", True),
+        ("x[: len(x)]", False),
+        ("x[: steps]", False),
+        ("torch.full((4,), count)", False),
+    ],
+)
+def test_a_tensor_that_is_taken_for_a_number(line: str, found: bool) -> None:
+    text = (
+        "def sample(model, x: torch.Tensor, steps):\n    count = x.sum()\n    for _ in range(9):\n"
+        f"        x = model(x)\n        y = {line}\n"
+    )
+    assert any(finding.rule == "CL701" for finding in check(HEAD + text)) is found

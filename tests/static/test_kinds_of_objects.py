@@ -6,6 +6,8 @@ import pytest
 from models import kinds_of, rows_of
 from projects import check, probe
 
+from compilelint.static.describe import describe
+
 OBJECTS = r"""
 class Shifted(torch.distributions.Normal):
     pass
@@ -457,3 +459,38 @@ def test_what_a_property_makes_is_not_from_outside() -> None:
                 return x * next(self.rates)
         """
     assert [(finding.rule, finding.span.line) for finding in check(text)] == [("CL515", 12)]
+
+
+PLACES = """
+import torch
+from torch import nn
+class M(nn.Module):
+    def __init__(self, layers):
+        super().__init__()
+        self.kept = {places}
+    def keep(self, i, x):
+        self.kept[i] = x.sum()
+    def forward(self, x, i: int):
+        return probe(self.kept[{index}])
+"""
+
+
+@pytest.mark.parametrize(
+    ("places", "index"),
+    [
+        ("[None] * layers", "i"),
+        ("[None for _ in range(layers)]", "i"),
+        ("[None, None]", "1"),
+        ("{'k': None, 'v': None}", "'k'"),
+        ("dict.fromkeys(range(layers))", "i"),
+    ],
+)
+def test_what_is_put_in_the_place_of_none_is_there_later(places: str, index: str) -> None:
+    (seen,) = probe(PLACES.format(places=places, index=index)).sightings
+    assert describe(seen.value) != "None"
+
+
+def test_none_that_nothing_takes_the_place_of_stays() -> None:
+    text = PLACES.format(places="[None] * layers", index="i").replace("self.kept[i] = ", "self.other[i] = ")
+    (seen,) = probe(text).sightings
+    assert describe(seen.value) == "None"

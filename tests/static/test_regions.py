@@ -385,6 +385,12 @@ class Gate(torch.nn.Module):
         ("(torch.sin(x) if y else x).sum() > 0", "likely"),
         ("y > 0", None),
         ("x.shape[0] > 0", None),
+        ("x.dtype == torch.float16 and torch.sin(x).sum() > 0", "possible"),
+        ("x.dtype in (torch.float16, torch.bfloat16) and torch.sin(x).sum() > 0", "possible"),
+        ("x.dtype != torch.float32 and torch.sin(x).sum() > 0", "possible"),
+        ("x.dtype == torch.float32 and torch.sin(x).sum() > 0", "likely"),
+        ("x.dtype in (torch.float16, torch.float32) and torch.sin(x).sum() > 0", "likely"),
+        ("x.dtype is not torch.float16 and torch.sin(x).sum() > 0", "likely"),
     ],
 )
 def test_how_sure_a_finding_is(test: str, confidence: str | None) -> None:

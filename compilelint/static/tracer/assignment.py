@@ -10,6 +10,7 @@ from compilelint.static.tracer.frame import Env, Frame
 from compilelint.static.tracer.narrowing import path_of
 from compilelint.static.values import (
     UNKNOWN,
+    Compiled,
     Const,
     ExternalInstance,
     Instance,
@@ -72,6 +73,8 @@ def _store_attribute(target: ast.Attribute, value: Value, frame: Frame) -> None:
             before = option.attributes.get(target.attr)
             merged = value if before is None else join(before, value)
             option.attributes[target.attr] = merged
+        elif isinstance(option, Instance) and target.attr == "forward" and isinstance(value, Compiled):
+            option.compiled = True
     key = path_of(target)
     if key is not None:
         frame.env[key] = value

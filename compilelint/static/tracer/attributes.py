@@ -7,6 +7,7 @@ from functools import cache
 
 from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef
 from compilelint.static.index import Scope
+from compilelint.static.placeholders import has_empty_places, with_places_filled
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.tracer.grammar import value_of_return
 from compilelint.static.values import (
@@ -119,7 +120,9 @@ _METHODS_LIKE_PROPERTIES = frozenset(
 
 def _of_instance(owner: Instance, name: str, frame: Frame) -> Value:
     if name in owner.attributes and owner.attributes[name] != NONE:
-        return owner.attributes[name]
+        value = owner.attributes[name]
+        later = frame.tracer.assigned_elsewhere(owner, f"{name}[]") if has_empty_places(value) else None
+        return value if later is None else with_places_filled(value, later)
     if name in owner.attributes:  # None to begin with; a method that is not walked may set it before the first call
         later = frame.tracer.assigned_elsewhere(owner, name)
         return NONE if later is None else join(NONE, later)

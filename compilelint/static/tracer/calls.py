@@ -149,8 +149,10 @@ def _by_method(node: ast.AST | None) -> Value:
 def _call_instance(
     instance: Instance, args: tuple[Value, ...], keywords: Keywords, node: ast.AST | None, frame: Frame
 ) -> Value:
-    if instance.compiled and frame.keeps_effects:
-        return frame.tracer.enter_compiled(Compiled(instance), args, keywords, node, frame)
+    if instance.compiled:
+        if frame.keeps_effects:
+            return frame.tracer.enter_compiled(Compiled(instance), args, keywords, node, frame)
+        frame.mark_driver()
     for name in ("__call__", "forward") if instance.is_module else ("__call__",):
         method = attributes.get(instance, name, frame)
         if not isinstance(method, Method) and method != UNKNOWN:

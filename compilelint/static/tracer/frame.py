@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from compilelint.model import Step
 from compilelint.static.definitions import FunctionRef
 from compilelint.static.index import ModuleIndex
-from compilelint.static.values import UNKNOWN, Closure, Compiled, Value, join, options
+from compilelint.static.values import UNKNOWN, Closure, Compiled, Instance, Value, join, options
 
 if TYPE_CHECKING:
     from compilelint.static.tracer.effects import Effect
@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 Env: TypeAlias = dict[str, Value]
 """Variables by name. `self.cache` is a key too, for an attribute that was assigned or tested on this path."""
 
-Mode: TypeAlias = Literal["compiled", "decode-loop", "host", "driving", "construct"]
-"""How the frame runs. `construct` is an `__init__` outside any region, walked only for the attributes it sets, and
-`driving` code that calls what is compiled, walked for what it does to its state: no rule is asked about either."""
+Mode: TypeAlias = Literal["compiled", "decode-loop", "turn", "host", "driving", "construct"]
+"""How the frame runs. `decode-loop` is a function with such a loop, `turn` what the loop calls.
+
+`construct` is an `__init__` outside any region, walked only for the attributes it sets, and `driving` code that calls
+what is compiled, walked for what it does to its state: no rule is asked about either.
+"""
 
 
 MAX_DEPTH = 40
@@ -64,7 +67,7 @@ class Frame:
     @property
     def keeps_effects(self) -> bool:
         """Whether it is code around compiled code, of which `effects` are noted."""
-        return self.mode in ("driving", "host", "decode-loop")
+        return self.mode in ("driving", "host", "turn", "decode-loop")
 
     @property
     def tree(self) -> ast.AST:
@@ -112,7 +115,7 @@ class Frame:
 
     def goes_too_deep(self, ref: FunctionRef, mode: Mode) -> bool:
         """Whether a call of a function, which would run as `mode`, is not followed from here."""
-        limit = MAX_DEPTH if mode == "compiled" else HOST_DEPTH if mode in ("host", "driving") else OBJECT_DEPTH
+        limit = MAX_DEPTH if mode == "compiled" else HOST_DEPTH if mode in ("turn", "host", "driving") else OBJECT_DEPTH
         if self.depth >= limit or self.entered(ref) >= MAX_RECURSION:
             return True
         return mode == "construct" and self._below_init() >= HOST_DEPTH
@@ -129,7 +132,7 @@ class Frame:
     def is_below_compiled(self) -> bool:
         """Whether the way to this frame leads through a call of what torch.compile returned."""
         return any(
-            isinstance(option, Compiled)
+            isinstance(option, Compiled) or (isinstance(option, Instance) and option.compiled)
             for frame, _ in self._callers()
             if frame.caller is not None and isinstance(frame.site, ast.Call)
             for option in options(frame.caller.kind(frame.site.func))

@@ -79,6 +79,7 @@ class Tracer:
         """The functions that compiled regions have reached."""
         self.looping: set[FunctionRef] = set()
         """Functions with decode loops of which what calls them is to tell the arguments."""
+        self.each_turn: set[ast.AST] = set()  # what stands in decode loops and runs on each turn
         self._held: HeldFrames | None = None
         self.driven = effects.Driven()
 
@@ -255,16 +256,24 @@ class Tracer:
         caller: Frame,
     ) -> Value:
         """Walk a function of the project as called from `caller`, and give what it returns."""
-        mode = caller.mode
         if function.ref in self.driven.replaced and caller.keeps_effects:
             return self.enter_compiled(Compiled(function), args, keywords, node, caller)
-        if mode == "driving" and function.ref in self.looping:
-            mode = "decode-loop"
-        elif mode == "decode-loop" or (mode == "compiled" and attributes.is_opaque(function.ref)):
-            mode = "host"
+        mode = self._mode(function.ref, node, caller)
         if caller.goes_too_deep(function.ref, mode):
             return UNKNOWN
         return self.run(function, args, keywords, mode, node, caller)
+
+    def _mode(self, ref: FunctionRef, site: ast.AST | None, caller: Frame) -> Mode:
+        """How a function runs that is called at `site`."""
+        if caller.mode == "driving" and ref in self.looping:
+            return "decode-loop"
+        if caller.mode == "compiled" and attributes.is_opaque(ref):
+            return "host"
+        if caller.mode == "turn" or (caller.mode == "decode-loop" and site in self.each_turn):
+            # The model's own forward is no part of the loop around it.
+            runs_model = ref.qualname.endswith((".forward", ".__call__"))
+            return "host" if runs_model and ref.owner and self.program.is_module(ref.owner) else "turn"
+        return "host" if caller.mode == "decode-loop" else caller.mode
 
     def enter_compiled(
         self,
@@ -327,7 +336,7 @@ class Tracer:
             return self._joined(ways)
         ways.append(way)
         self._results[way] = UNKNOWN  # what a recursive call sees
-        depth = caller.depth + 1 if caller else 0
+        depth = caller.depth + 1 if caller is not None and mode != "decode-loop" else 0
         frame = Frame(self, ref, module, env, mode, closure, caller, node, why, depth=depth)
         result = self._walk(frame)
         self._results[way] = result
