@@ -209,6 +209,9 @@ class View(Protocol):
     def lasting(self, name: str) -> bool:
         """Whether driving code passes the same object at each call for this parameter, here or in the callers."""
 
+    def handed_in(self, name: str) -> bool:
+        """Whether a parameter is, as it is, a parameter of the region's outermost function."""
+
     def reached(self, node: ast.expr) -> bool:
         """False for code on a path that cannot run here (`if not is_compiling()`, `x is None` with x given)."""
 

@@ -80,7 +80,12 @@ import torch
 def update(state: torch.Tensor, x: torch.Tensor):
     state[0] = x.sum()  # ~
     state.mul_(0.9)  # ~
+    add(state, x)
     return state * x
+
+
+def add(total, x):
+    total.add_(x)  # ~
 """,
     ),
 )
@@ -101,11 +106,15 @@ class Step(nn.Module):
     def forward(self, x: torch.Tensor):
         h = self.proj(x)
         h.mul_(2)
+        self.clip(h)
         x = x + 1
         x.add_(1)
         self.cache.index_copy_(1, self.position, h)
         self.position.add_(1)
         return self.cache * x
+
+    def clip(self, h):
+        h.clamp_(-1, 1)
 
 
 step = torch.compile(Step(), mode="reduce-overhead")
@@ -213,7 +222,7 @@ def _is_input(place: ast.expr, view: View) -> bool:
         return False
     if isinstance(place, ast.Attribute):
         return all(_is_plain(option) for option in options(view.kind(place.value)))
-    return view.entry and not any(
+    return view.handed_in(root.id) and not any(
         isinstance(node, ast.Name) and node.id == root.id and isinstance(node.ctx, ast.Store)
         for node in own_nodes(view.function)
         if not isinstance(node, ast.AugAssign)

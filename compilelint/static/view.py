@@ -16,7 +16,7 @@ from compilelint.static.public import PUBLIC_FUNCTION
 from compilelint.static.questions import makers_of, stored_names
 from compilelint.static.shapes import probe_of
 from compilelint.static.state import parameters, root_of
-from compilelint.static.syntax import children
+from compilelint.static.syntax import children, nodes_in
 from compilelint.static.tracer import varying
 from compilelint.static.tracer.binding import defaults
 from compilelint.static.tracer.effects import Entry
@@ -166,6 +166,10 @@ class FrameView:
         """See View."""
         return lasting(name, self.frame)
 
+    def handed_in(self, name: str) -> bool:
+        """See View."""
+        return _handed_from(name, self.frame) is not None
+
     @property
     def options(self) -> Mapping[str, object]:
         """See View."""
@@ -185,7 +189,9 @@ class FrameView:
         """What two frames have in common when no rule can tell them apart."""
         kinds = tuple(_coarse(self.frame.kinds.get(node)) for node in self.nodes.expressions)
         site = self.frame.site if self.entered else None  # what is passed there, see `passed`
-        return (self.region, self.entry, self.same_self, self.assumed, tuple(self.options.items()), site, kinds)
+        options = tuple(self.options.items())
+        handed_in = tuple(map(self.handed_in, parameters(self.frame.ref.node))) if options else ()
+        return (self.region, self.entry, self.same_self, self.assumed, options, handed_in, site, kinds)
 
     def _outermost(self) -> Frame:
         """The frame with which the compiled region starts."""
@@ -352,10 +358,21 @@ def _handed_from(name: str, frame: Frame) -> tuple[str, Frame] | None:
         if frame.caller is None or frame.caller.mode != frame.mode:
             return name, frame
         argument = varying.passed(name, frame)
-        if not isinstance(argument, ast.Name) or argument.id in stored_names(frame.caller.ref.node):
+        if not isinstance(argument, ast.Name) or _is_rebound(argument.id, frame.caller.ref.node, frame.site):
             return None
         name, frame = argument.id, frame.caller
     return None
+
+
+def _is_rebound(name: str, scope: Scope, site: ast.AST | None) -> bool:
+    """Whether a variable may be another one at `site` than what its function was given."""
+    if name not in stored_names(scope):
+        return False
+    stores = [n for n in nodes_in(scope) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
+    if site is None or any(store.lineno < site.lineno for store in stores):  # type: ignore[attr-defined]
+        return True
+    loops = [n for n in nodes_in(scope) if isinstance(n, (ast.For, ast.While)) and site in nodes_in(n)]
+    return any(store in nodes_in(loop) for loop in loops for store in stores)
 
 
 def lasting(name: str, frame: Frame) -> bool:
