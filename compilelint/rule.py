@@ -108,13 +108,14 @@ class Passing:
     """What one stretch of driving code passes for a parameter in its calls of a compiled function, in turn.
 
     `values` has one entry per call; a call in a loop counts as two. `lasting`: it is the same object each time.
-    `varies`: it is another one each time, as far as the text of the code tells. `of_model`: it runs through the
-    parameters of a model or an optimizer.
+    `varies`: it is another one each time, as far as the text of the code tells. `grows`: it is a list or dict that gets
+    longer. `of_model`: it runs through the parameters of a model or an optimizer.
     """
 
     values: tuple[Value, ...]
     lasting: bool
     varies: bool
+    grows: bool
     of_model: bool
     place: Place
 

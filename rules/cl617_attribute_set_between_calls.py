@@ -22,7 +22,7 @@ A number goes into a tensor that is changed in place, `self.scale.fill_(…)`, o
 later is loaded before the first call, or the calls are warmed up again after loading.
 
 ## Limits
-Only driving code in the project is seen. An int on a module has a rule of its own, CL605.
+Only driving code in the project is seen. An int on a module that is counted on has a rule of its own, CL605.
 
 ## References
 PyTorch documentation "Dealing with Recompilations".
@@ -34,6 +34,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.moving import moved_on
 from compilelint.static.state import first_read, held, is_integer, is_module, own_nodes, used_at, written
 from compilelint.static.values import NONE, Const, ExternalInstance, Instance, Mapping, Scalar, Sequence, Value, options
 
@@ -216,9 +217,11 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if first_read(node, view) is not node or any(True for _ in written(node, view.function)):
         return
     value = held(node, view)
-    if is_integer(value) and is_module(view.kind(node.value)):
+    fixed = is_integer(value) and is_module(view.kind(node.value))
+    if fixed and node.attr in moved_on(view.module):
         return  # CL605
-    for read, what, how in _guarded(node, value, view):
+    found = [(node, "its value", EACH)] if fixed else _guarded(node, value, view)
+    for read, what, how in found:
         once = how not in (EACH, LENGTH)
         yield Hit(
             used_at(read, view),

@@ -2,8 +2,9 @@
 
 ## What it does
 Finds, in a compiled function, the first use of a parameter for which the code that calls it passes a number that a loop
-turns or that is read back from a tensor, a flag that is on in one call and off in another, or lists and dicts that
-differ in length, keys or constants. A parameter that is handed on to another function is followed there.
+turns or that is read back from a tensor, a flag that is on in one call and off in another, lists and dicts that differ
+in length, keys or constants or that a loop makes longer, and several functions. A parameter that is handed on to
+another function is followed there.
 
 ## Why it costs
 The first call bakes the value into the graph and guards on it, `guidance == 1.0`. A number becomes an input when it is
@@ -35,10 +36,23 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, Passing, View, Watch
 from compilelint.static.state import first_use, own_nodes, same_place
-from compilelint.static.values import NONE, UNKNOWN, Const, Mapping, Scalar, Sequence, Value, options
+from compilelint.static.values import (
+    NONE,
+    UNKNOWN,
+    Const,
+    External,
+    Function,
+    Mapping,
+    Scalar,
+    Sequence,
+    Value,
+    options,
+)
 
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Name,), entered=True)
+FEW = 2
+"""Of so many functions each is compiled once, and that was it."""
 
 BAD = (
     Example(
@@ -80,6 +94,39 @@ class Sampler:
         return self.first(x), self.both(x)
 """,
         run="(Sampler(), [(torch.ones(2, 4),)])",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
+    Example(
+        code="""\
+import torch
+
+
+@torch.compile
+def mix(x, past, parts):
+    x = x * 2
+    for p in past:  # ~
+        x = x + 0.1 * p
+    for part in parts.values():  # ~
+        x = x + part
+    return x
+
+
+@torch.compile
+def activate(x, function):
+    return function(x)  # ~
+
+
+def run(x):
+    past, parts = (), {}
+    for i in range(4):
+        x = mix(x, past, parts)
+        past = (*past, x)
+        parts[f"p{i}"] = x
+    return [activate(x, function) for function in (torch.relu, torch.tanh, torch.sin, torch.cos)]
+""",
+        run="(run, [(torch.ones(2, 4),)])",
         default="recompile",
         fullgraph="recompile",
         inside=True,
@@ -191,6 +238,10 @@ def _variation(passing: Passing, node: ast.Name, view: View) -> Variation | None
     if passing.varies and all(value == UNKNOWN for value in values):
         values = (view.kind(node),)
     kinds = [option for value in values for option in options(value)]
+    if passing.grows:
+        return "longer", "for each length", True
+    if len(set(kinds)) > FEW and all(map(_is_function, kinds)):
+        return "another function", "for each", True
     if passing.varies and UNKNOWN in kinds and _bounds_loop(node, view):
         return "another number", "for each new one, which a loop here is unrolled by", True
     if all(map(_is_number, kinds)):
@@ -198,11 +249,28 @@ def _variation(passing: Passing, node: ast.Name, view: View) -> Variation | None
     if all(isinstance(kind, (Const, Scalar)) and kind.type == "bool" for kind in kinds):
         both = {Const(True), Const(False)} <= set(kinds) or (passing.varies and Scalar("bool") in kinds)
         return ("the other flag", "for the other side", False) if both else None
+    if passing.varies and all(map(_is_list_of_settings, kinds)):
+        return "a list of other values", "for each length and set of values", True
     if all(isinstance(kind, Sequence) for kind in kinds):
         return _of_sequences([kind for kind in kinds if isinstance(kind, Sequence)])
     if all(isinstance(kind, Mapping) for kind in kinds):
         return _of_mappings([kind for kind in kinds if isinstance(kind, Mapping)])
     return None
+
+
+def _is_function(kind: Value) -> bool:
+    """A function of a library or at module level: one that is made anew each time has the same code."""
+    return isinstance(kind, External) or (isinstance(kind, Function) and kind.closure is None)
+
+
+def _is_list_of_settings(kind: Value) -> bool:
+    """A list of unknown length, of numbers or texts: tensors in a list may differ as long as there are as many."""
+    if not isinstance(kind, Sequence) or kind.items is not None or kind.form not in ("list", "tuple", "set", "range"):
+        return False
+    return all(
+        isinstance(part, Const) or (isinstance(part, Scalar) and part.type in ("int", "float", "str"))
+        for part in options(kind.element)
+    )
 
 
 def _of_numbers(passing: Passing, kinds: list[Value], dynamic: object) -> Variation | None:

@@ -84,7 +84,7 @@ class Mixer(nn.Module):
         self.proj = nn.Linear(dim, dim)
 
     def forward(self, x, states):
-        return self.proj(x + sum(states))
+        return self.proj(x + sum(states))  # ~ CL627
 
 
 class Loop:

@@ -45,6 +45,8 @@ class ModuleIndex:
     speaking: list[int] = field(default_factory=list)
     """The 1-based lines that mention compilation, see `COMPILE_WORDS`."""
     bindings: dict[str, Import | FunctionNode | ast.ClassDef | ast.expr] = field(default_factory=dict)
+    replaced: dict[str, Import | FunctionNode | ast.ClassDef | ast.expr] = field(default_factory=dict)
+    """What a name was bound to before `step = torch.compile(step)` bound it anew."""
     stars: list[str] = field(default_factory=list)
 
 
@@ -63,10 +65,24 @@ def _bind(body: Iterable[ast.stmt], module: ModuleIndex, *, nested: bool) -> Non
     """Record what the statements bind. Under an `if` or `try` the first binding of a name stands, else the last."""
     for statement in body:
         for name, binding in _bound_by(statement, module):
-            if not (nested and name in module.bindings):
-                module.bindings[name] = binding
+            if nested and name in module.bindings:
+                continue
+            if name in module.bindings and isinstance(binding, ast.expr) and _compiles(name, binding):
+                module.replaced.setdefault(name, module.bindings[name])
+            module.bindings[name] = binding
         for block in _blocks(statement):
             _bind(block, module, nested=True)
+
+
+def _compiles(name: str, binding: ast.expr) -> bool:
+    """Whether an expression compiles what a name stands for: `torch.compile(step)`."""
+    called = binding.func if isinstance(binding, ast.Call) else None
+    return (
+        isinstance(binding, ast.Call)
+        and isinstance(called, ast.Attribute)
+        and called.attr == "compile"
+        and any(isinstance(argument, ast.Name) and argument.id == name for argument in binding.args)
+    )
 
 
 def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:

@@ -23,7 +23,7 @@ from compilelint.static.definitions import (
     class_members,
     function_ref,
 )
-from compilelint.static.index import Import, ModuleIndex, index_source
+from compilelint.static.index import FunctionNode, Import, ModuleIndex, index_source
 from compilelint.static.naming import folders_towards, is_library, module_name
 from compilelint.static.text import digest_of, names_digest, top_level_names
 
@@ -247,8 +247,16 @@ class Program:
     def resolve(self, module: ModuleIndex, name: str, hops: int = 0) -> Definition | None:
         """What a module-level name of `module` means; None if the module does not bind it."""
         binding = module.bindings.get(name)
-        if binding is None:
-            return self._through_stars(module, name, hops)
+        return self._through_stars(module, name, hops) if binding is None else self._meaning(binding, module, hops)
+
+    def before_compiling(self, module: ModuleIndex, name: str) -> Definition | None:
+        """What a module-level name meant until `name = torch.compile(name)`; None without such a statement."""
+        binding = module.replaced.get(name)
+        return None if binding is None else self._meaning(binding, module, 0)
+
+    def _meaning(
+        self, binding: Import | FunctionNode | ast.ClassDef | ast.expr, module: ModuleIndex, hops: int
+    ) -> Definition | None:
         if isinstance(binding, Import):
             return self._imported(binding, hops)
         if isinstance(binding, ast.ClassDef):

@@ -342,6 +342,7 @@ def _passing(name: str, entries: tuple[Entry, ...], frame: Frame) -> Passing | N
         values=tuple(default if value is None else _without_guess(value) for _, value in given),
         lasting=all(name in entry.lasting for entry in entries),
         varies=any(name in entry.varying for entry in entries),
+        grows=any(name in entry.growing for entry in entries),
         of_model=any(name in entry.parameters_of_model for entry in entries),
         place=Place(entries[0].path, entries[0].line),
     )

@@ -125,3 +125,83 @@ def test_another_text_in_each_call_is_found_where_it_is_used(driver: str) -> Non
 @pytest.mark.parametrize("driver", SAME.values(), ids=SAME.keys())
 def test_the_same_text_is_not(driver: str) -> None:
     assert "CL618" not in {finding.rule for finding in check({"main.py": STEP + driver})}
+
+
+MIX = """
+import torch
+
+
+@torch.compile
+def mix(x, parts): return x + len(parts)
+
+
+x = torch.ones(2)
+"""
+
+LONGER = {
+    "appended to": "for _ in range(9):\n    mix(x, past)\n    past.append(x)",
+    "a longer tuple": "for _ in range(9):\n    mix(x, past)\n    past = past + (x,)",
+    "all of it and one more": "while go():\n    mix(x, past)\n    past = [*past, x]",
+    "of a length that a loop turns": "for k in range(9):\n    mix(x, list(range(k)))",
+    "three lengths": "mix(x, [0])\nmix(x, [0, 1])\nmix(x, parts=[0, 1, 2])",
+}
+AS_LONG = {
+    "one in, one out": "for _ in range(9):\n    mix(x, past)\n    past.append(x)\n    past.pop(0)",
+    "cut to the last ones": "for _ in range(9):\n    mix(x, past)\n    past = past + [x]\n    past = past[-2:]",
+    "another list grows": "for _ in range(9):\n    mix(x, past)\n    kept.append(x)",
+    "an entry is set": "for k in range(9):\n    mix(x, past)\n    past[k] = x",
+    "longer before the loop": "past.append(x)\nfor _ in range(9):\n    mix(x, past)",
+    "tensors of each turn": "for batch in batches():\n    mix(x, [x * 2, x])",
+}
+
+
+@pytest.mark.parametrize("driver", LONGER.values(), ids=LONGER.keys())
+def test_a_list_of_another_length_in_each_call_is_found(driver: str) -> None:
+    past = "past = ()\n" if "(x,)" in driver else "past = [x, x]\n"
+    found = [finding for finding in check({"main.py": MIX + past + driver}) if finding.rule == "CL627"]
+    assert [(finding.span.line, finding.confidence) for finding in found] == [(6, "likely")]
+
+
+@pytest.mark.parametrize("driver", AS_LONG.values(), ids=AS_LONG.keys())
+def test_a_list_of_the_same_length_is_not(driver: str) -> None:
+    findings = check({"main.py": MIX + "past, kept = [x, x], []\n" + driver})
+    assert "CL627" not in {finding.rule for finding in findings}
+
+
+FLAGGED = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.heads = nn.ModuleDict({"a": nn.Linear(4, 4)})
+
+    def forward(self, x, task): return self.heads[task](x)
+
+
+def step(x, scale, keep): return x * scale if keep else x
+
+
+model, act = torch.compile(Model()), torch.compile(lambda x, f: f(x))
+step = torch.compile(step, dynamic=False)
+x = torch.ones(2)
+"""
+
+PASSED = {
+    "a number without symbols": ("for k in range(9):\n    step(x, k / 2, True)", ("CL627", "likely")),
+    "a flag": ("step(x, 1.0, True)\nstep(x, 1.0, False)", ("CL627", "possible")),
+    "a flag by keyword dict": ("step(x, 1.0, True)\nstep(x, 1.0, **{'keep': False})", ("CL627", "possible")),
+    "four functions": ("for f in (torch.sin, torch.cos, torch.tan, torch.exp):\n    act(x, f)", ("CL627", "likely")),
+    "two functions": ("act(x, torch.sin)\nact(x, torch.cos)", None),
+    "a key of a batch": ("for batch in batches():\n    model(batch['x'], batch['task'])", ("CL618", "likely")),
+    "one key": ("for batch in batches():\n    model(batch['x'], 'a')", None),
+}
+
+
+@pytest.mark.parametrize("name", PASSED)
+def test_what_differs_says_how_often_it_compiles(name: str) -> None:
+    driver, expected = PASSED[name]
+    found = {(f.rule, f.confidence) for f in check({"main.py": FLAGGED + driver}) if f.rule in ("CL618", "CL627")}
+    assert found == ({expected} if expected else set())

@@ -7,7 +7,7 @@ twice, as for two turns. What a called function did is added to its caller's lis
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -44,17 +44,18 @@ class Write:
 class Entry:
     """A call of what torch.compile made of `ref`; None for a module of torch, such as `nn.Sequential`.
 
-    `lasting` are the parameters given the same object each time, `varying` those given another one each time,
-    `parameters_of_model` those that run through a model's parameters.
+    `lasting` are the parameters given the same object each time, `varying` those given another one each time, `growing`
+    those given a longer list or dict each time, `parameters_of_model` those that run through a model's parameters.
     """
 
     ref: FunctionRef | None
-    arguments: tuple[tuple[str, Value], ...]
-    lasting: frozenset[str]
-    varying: frozenset[str]
-    parameters_of_model: frozenset[str]
     path: str
     line: int
+    arguments: tuple[tuple[str, Value], ...] = ()
+    lasting: frozenset[str] = frozenset()
+    varying: frozenset[str] = frozenset()
+    growing: frozenset[str] = frozenset()
+    parameters_of_model: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,17 +290,42 @@ def note_entry(
         return
     path = _told(frame)
     if not isinstance(function, Function):
-        nothing: frozenset[str] = frozenset()
-        add([Entry(None, (), nothing, nothing, nothing, path, node.lineno)], frame)
+        add([Entry(None, path, node.lineno)], frame)
         return
     scope = function.ref.node.args
     names = [argument.arg for argument in (*scope.posonlyargs, *scope.args)][0 if function.bound is None else 1 :]
-    given = dict(zip(names, node.args, strict=False))
-    given |= {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
-    if any(isinstance(argument, ast.Starred) for argument in node.args):
-        given = {}
+    given = dict(_written(node, names))
     values = dict(zip(names, args, strict=False)) | {key: value for key, value in keywords.items() if key[:1] != "*"}
-    lasting = frozenset(name for name, argument in given.items() if varying.lasts(argument, node, frame))
-    others = frozenset(k for k, argument in given.items() if varying.is_another_next_time(argument, frame))
-    of_model = frozenset(name for name, argument in given.items() if varying.is_parameter(argument, frame))
-    add([Entry(function.ref, tuple(values.items()), lasting, others, of_model, path, node.lineno)], frame)
+    others = {name for name, argument in given.items() if varying.is_another_next_time(argument, frame)}
+    if varying.is_another_next_time(node.func, frame):  # `job(x)` for several `job = partial(step, how=how)`
+        others |= values.keys() - given.keys()
+    entry = Entry(
+        function.ref,
+        path,
+        node.lineno,
+        arguments=tuple(values.items()),
+        lasting=frozenset(name for name, argument in given.items() if varying.lasts(argument, node, frame)),
+        varying=frozenset(others),
+        growing=frozenset(
+            name
+            for name, argument in given.items()
+            if varying.is_longer_next_time(argument, values.get(name, UNKNOWN), node, frame)
+        ),
+        parameters_of_model=frozenset(
+            name for name, argument in given.items() if varying.is_parameter(argument, frame)
+        ),
+    )
+    add([entry], frame)
+
+
+def _written(call: ast.Call, names: list[str]) -> Iterator[tuple[str, ast.expr]]:
+    """The arguments of a call by the names of the parameters that get them; none by position behind a star."""
+    if not any(isinstance(argument, ast.Starred) for argument in call.args):
+        yield from zip(names, call.args, strict=False)
+    for keyword in call.keywords:
+        if keyword.arg is not None:
+            yield keyword.arg, keyword.value
+        elif isinstance(keyword.value, ast.Dict):
+            for key, value in zip(keyword.value.keys, keyword.value.values, strict=True):
+                if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                    yield key.value, value

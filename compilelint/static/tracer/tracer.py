@@ -148,7 +148,9 @@ class Tracer:
         """What a module-level or builtin name holds."""
         key = (module.name, name)
         if key not in self._globals:
-            self._globals[key] = UNKNOWN  # a definition that refers to itself
+            before = self.program.before_compiling(module, name)
+            # What a definition that refers to itself sees.
+            self._globals[key] = UNKNOWN if before is None else self.value_of(before, module, name)
             self._globals[key] = self._global(module, name)
         return self._globals[key]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from compilelint.static.syntax import nodes_in
 from compilelint.static.tracer.binding import defaults
+from compilelint.static.values import Mapping, Sequence, Value
 
 if TYPE_CHECKING:
     from compilelint.static.tracer.frame import Frame
@@ -40,15 +41,86 @@ def is_another_next_time(argument: ast.expr, frame: Frame) -> bool:
     names = reached(argument, frame.tree)
     if names & (loop_variables(frame.tree) | _carried(frame.tree)):
         return True
+    if any(_turned_by_caller(name, frame) for name in names & _parameters(frame)):
+        return True
     if isinstance(argument, ast.Attribute) and frame.ref.owner is not None:
         frame.tracer.program.note(frame.module.name, "code")
         return ast.unparse(argument) in _counted_by(frame.ref.owner.node)
     if not isinstance(argument, ast.Name) or argument.id not in _parameters(frame) - defaults(frame.ref.node).keys():
         return False
-    if frame.caller is None:
-        return argument.id not in _stored_in(frame.tree)
-    handed = passed(argument.id, frame)
-    return handed is not None and frame.caller.keeps_effects and is_another_next_time(handed, frame.caller)
+    outermost, name = frame, argument.id
+    while outermost.caller is not None:
+        handed = passed(name, outermost)
+        if not isinstance(handed, ast.Name) or not outermost.caller.keeps_effects:
+            return False
+        outermost, name = outermost.caller, handed.id
+    return (
+        name not in _stored_in(outermost.tree) and name in _parameters(outermost) - defaults(outermost.ref.node).keys()
+    )
+
+
+def _turned_by_caller(name: str, frame: Frame) -> bool:
+    """Whether a loop in some caller gives another value each time for a parameter."""
+    argument = passed(name, frame)
+    if argument is None or frame.caller is None or not frame.caller.keeps_effects:
+        return False
+    names = reached(argument, frame.caller.tree)
+    if names & (loop_variables(frame.caller.tree) | _carried(frame.caller.tree)):
+        return True
+    return any(_turned_by_caller(inner, frame.caller) for inner in names & _parameters(frame.caller))
+
+
+def is_longer_next_time(argument: ast.expr, value: Value, call: ast.Call, frame: Frame) -> bool:
+    """Whether a loop around `call` adds to the list, tuple or dict that it passes, and takes nothing away."""
+    if not isinstance(argument, ast.Name) or not isinstance(value, (Sequence, Mapping)):
+        return False
+    for loop in _loops_around(call, frame.tree):
+        grown, keyed = _grown_in(loop)
+        if argument.id in grown or (argument.id in keyed and isinstance(value, Mapping)):
+            return True
+    return False
+
+
+_ADDING = frozenset({"append", "appendleft", "extend", "insert", "add", "update", "setdefault"})
+_TAKING = frozenset({"pop", "popleft", "popitem", "clear", "remove", "discard"})
+
+
+@lru_cache(maxsize=256)
+def _grown_in(loop: ast.AST) -> tuple[frozenset[str], frozenset[str]]:
+    """The variables a loop makes longer, and those of which it sets entries whose keys are made anew."""
+    grown, keyed, cut = set[str](), set[str](), set[str]()
+    for node in nodes_in(loop):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and isinstance(node.func.value, ast.Name)
+        ):
+            change = grown if node.func.attr in _ADDING else cut if node.func.attr in _TAKING else set[str]()
+            change.add(node.func.value.id)
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            (grown if isinstance(node.value, (ast.List, ast.Tuple)) else cut).add(node.target.id)
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    (grown if _adds_to(target.id, node.value) else cut).add(target.id)
+                elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+                    new_key = not isinstance(target.slice, (ast.Constant, ast.Slice))
+                    (keyed if new_key else set[str]()).add(target.value.id)
+        elif isinstance(node, ast.Delete):
+            cut |= {part.id for part in nodes_in(node) if isinstance(part, ast.Name)}
+    return frozenset(grown - cut), frozenset(keyed - cut)
+
+
+def _adds_to(name: str, value: ast.expr) -> bool:
+    """Whether `value` is the list or tuple of that name and more: `past + (x,)`, `[*past, x]`."""
+    if isinstance(value, (ast.List, ast.Tuple)):
+        starred = [part.value for part in value.elts if isinstance(part, ast.Starred)]
+        return any(isinstance(part, ast.Name) and part.id == name for part in starred)
+    if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Add):
+        return False
+    sides = (value.left, value.right)
+    same = any(isinstance(side, ast.Name) and side.id == name for side in sides)
+    return same and any(isinstance(side, (ast.List, ast.Tuple)) for side in sides)
 
 
 def _parameters(frame: Frame) -> set[str]:
