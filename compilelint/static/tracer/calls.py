@@ -98,6 +98,8 @@ def _call(function: Value, args: tuple[Value, ...], keywords: Keywords, node: as
     if isinstance(function, Function):
         if function.disabled:
             return UNKNOWN
+        if frame.keeps_effects and function.ref in tracer.driven.replaced:
+            return tracer.enter_compiled(Compiled(function), args, keywords, node, frame)
         return tracer.enter(function, args, keywords, node, frame)
     if isinstance(function, Class):
         return tracer.construct(function.ref, args, keywords, node, frame)

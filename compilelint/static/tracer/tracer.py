@@ -148,8 +148,7 @@ class Tracer:
         """What a module-level or builtin name holds."""
         key = (module.name, name)
         if key not in self._globals:
-            before = self.program.before_compiling(module, name)
-            # What a definition that refers to itself sees.
+            before = self.program.before_compiling(module, name)  # what a definition that refers to itself sees
             self._globals[key] = UNKNOWN if before is None else self.value_of(before, module, name)
             self._globals[key] = self._global(module, name)
         return self._globals[key]
@@ -258,8 +257,6 @@ class Tracer:
         caller: Frame,
     ) -> Value:
         """Walk a function of the project as called from `caller`, and give what it returns."""
-        if function.ref in self.driven.replaced and caller.keeps_effects:
-            return self.enter_compiled(Compiled(function), args, keywords, node, caller)
         mode = self._mode(function.ref, node, caller)
         if caller.goes_too_deep(function.ref, mode):
             return UNKNOWN
