@@ -32,10 +32,7 @@ LOGGERS = {
 """The modules that write the artifact, and what each calls its logger."""
 
 _LEFT_OUT = re.compile(r"^\s*(?P<node>\S+): reason=(?P<reason>.+?), ir=(?P<ir>\w+)(?:, fx=(?P<op>[\w.]+))?")
-_SKIPPED = re.compile(
-    r"(?:skipping cudagraphs? due to )+(?P<reason>[^\n]*?)(?:\. Found from :\s*)?(?:\n|$)"
-    r"|CUDAGraph supports dynamic shapes by"
-)
+_SKIPPED = re.compile(r"(?:skipping cudagraphs? due to )+(?P<reason>[^\n]*?)(?:\. Found from :\s*)?(?:\n|$)")
 _RECORDED = re.compile(r"^Recording cudagraph tree for symint key (?P<sizes>.+)$")
 _MOVED = re.compile(r"Re-recording function=\S+, reason=(?P<reason>[^\n.]*)")
 _NO_CUDA_GRAPHS = "when cudagraphs is disabled"
@@ -110,12 +107,12 @@ class CudagraphLog:
         if left_out:
             self.finish()
             if not left_out["reason"].endswith(_NO_CUDA_GRAPHS):
-                op = left_out["op"] or left_out["ir"]
+                op = left_out["op"] or left_out["ir"].replace("NoneType", "a fused kernel")
                 reason = f"CUDA graphs leave out {op}: {left_out['reason']}."
                 self._pending = (reason, [], _made_at(left_out["node"]))
         elif skipped:
             self.finish()
-            reason = one_line(skipped["reason"] or text).rstrip(".")
+            reason = one_line(skipped["reason"]).rstrip(".")
             self._add(f"No CUDA graph is recorded: {reason}.", text)
         elif self._pending is not None and text.startswith("         "):
             self._pending[1].append(text)

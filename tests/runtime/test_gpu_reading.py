@@ -56,10 +56,13 @@ def test_an_op_left_out_of_cuda_graphs_is_at_the_line_of_its_stack(tmp_path: Pat
         "  Partition 2: 3 nodes, cudagraphable, inputs=1, outputs=1",
         "    buf7: reason=cpu ops, ir=ComputedBuffer",
         '         File "/home/u/net.py", line 9, in forward',
+        "    op3_op4: reason=cpu ops, ir=NoneType",
+        '         File "/home/u/net.py", line 10, in forward',
     )
     assert [(item.line, item.function, item.reason) for item in outcome.evidence] == [
         (3, "inner", "CUDA graphs leave out prims.device_put.default: DeviceCopy ops."),
         (9, "forward", "CUDA graphs leave out ComputedBuffer: cpu ops."),
+        (10, "forward", "CUDA graphs leave out a fused kernel: cpu ops."),
     ]
     assert {(item.channel, item.hazard) for item in outcome.evidence} == {("cudagraph", "cudagraph-skip")}
     assert len(outcome.evidence[0].stack) == 2
@@ -85,6 +88,7 @@ def test_what_a_graph_is_recorded_again_for_is_told_and_what_is_no_cuda_graph_is
         tmp_path,
         "    op0: reason=partition includes all ops when cudagraphs is disabled, ir=ComputedBuffer",
         "Recording cudagraph tree for graph without symints",
+        "CUDAGraph supports dynamic shapes by recording a new graph for each distinct input size.",
         *(f"Recording cudagraph tree for symint key ({size}, 2)" for size in (8, 8, 12, 16)),
         "[0/0] Re-recording function=partition_0, reason=static input data pointer changed.\n"
         'input name: arg0_1. input stack trace:   File "/home/u/net.py", line 3, in forward',
