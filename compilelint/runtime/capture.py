@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import CodeType, FrameType
@@ -237,7 +237,8 @@ class DynamoWatch:
         try:
             yield
         except Exception as error:
-            self._recorder.send("note", text=f"an observation was lost: {breaks.one_line(repr(error))}")
+            with suppress(OSError):  # the program may have no file left to open
+                self._recorder.send("note", text=f"an observation was lost: {breaks.one_line(repr(error))}")
 
 
 def _at_instruction(reported: Step) -> Step:

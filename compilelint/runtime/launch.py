@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Literal
 
 from compilelint.model import TargetRun, TargetStatus
-from compilelint.runtime.wire import SIDE_PASSES, Record, fold, read_records
+from compilelint.runtime.orphans import kill_marked
+from compilelint.runtime.wire import MARK, SIDE_PASSES, Record, fold, read_records
 
 Device = Literal["auto", "cpu", "cuda"]
 Progress = Callable[[str, str], None]
@@ -73,6 +74,7 @@ def _run(
             end = _follow(worker, records, started + timeout, target.name, on_progress)
         finally:
             _kill_group(worker)
+            kill_marked(MARK, str(records))
         found = read_records(records)[0]
     run = fold(target.name, found, time.monotonic() - started)
     if end is None:
@@ -96,6 +98,7 @@ def _start(target: TargetSpec, device: Device, records: Path, root: Path, result
     inherited = environment.get("PYTHONPATH", "").split(os.pathsep)
     package_home = str(Path(__file__).resolve().parents[2])
     folders = [str(root.resolve()), str(Path.cwd()), *filter(None, inherited), package_home]
+    environment[MARK] = str(records)
     environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(folders))
     command = [sys.executable, "-m", "compilelint.runtime.worker"]
     command += ["--name", target.name, "--factory", target.factory, "--device", device, "--records", str(records)]
@@ -133,7 +136,7 @@ def _stages(records: list[Record]) -> list[str]:
 
 
 def _kill_group(worker: subprocess.Popen[bytes]) -> None:
-    """End the worker with everything it started; the session it leads is its own."""
+    """End the worker and what it started; the session it leads is its own."""
     if hasattr(os, "killpg"):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(worker.pid, signal.SIGKILL)

@@ -20,6 +20,7 @@ from types import FrameType
 
 from compilelint.model import TargetRun, TargetStatus
 from compilelint.runtime.breaks import one_line
+from compilelint.runtime.orphans import kill_marked
 from compilelint.runtime.processes import ProcessRun, together
 from compilelint.runtime.wire import fold, read_records
 
@@ -146,16 +147,4 @@ def _stop(program: subprocess.Popen[bytes], folder: Path, number: int | None) ->
         program.wait(_GRACE_SECONDS)
     program.kill()
     program.wait()
-    for _ in range(3):  # one that is just being forked escapes the first look
-        for process in _observed_processes(folder):
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(process, signal.SIGKILL)
-
-
-def _observed_processes(folder: Path) -> Iterator[int]:
-    """The processes that leave their records in `folder`, known by their environment (where the system shows it)."""
-    mark = f"{_RECORDS}={folder}".encode()
-    for environment in Path("/proc").glob("[0-9]*/environ"):
-        with suppress(OSError):
-            if mark in environment.read_bytes().split(b"\0"):
-                yield int(environment.parent.name)
+    kill_marked(_RECORDS, str(folder))

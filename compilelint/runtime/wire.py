@@ -22,6 +22,9 @@ TRIALS = ("dynamic", "mark_dynamic")
 SIDE_PASSES = (*GPU_PASSES, *TRIALS)
 """The passes over a target; if one of these last fails, what it would have shown alone is lost."""
 
+MARK = "COMPILELINT_TARGET"
+"""The environment variable that marks a worker and whatever its target starts: the file of its records."""
+
 Record = dict[str, Any]
 EvidenceKey = tuple[object, ...]
 

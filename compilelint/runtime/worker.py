@@ -21,11 +21,15 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from compilelint.runtime.exercise import Job
+from compilelint.runtime.orphans import kill_marked
 from compilelint.runtime.passes import run_pass
 from compilelint.runtime.preload import may_preload, preload
-from compilelint.runtime.wire import GPU_PASSES, PASSES, SIDE_PASSES, TRIALS, Record, Recorder, read_records
+from compilelint.runtime.wire import GPU_PASSES, MARK, PASSES, SIDE_PASSES, TRIALS, Record, Recorder, read_records
 
 _SCATTERED = "run with the GPU as torch's default device, without which every call fails"
+
+_UNRECORDED = 74
+"""How a pass ends that cannot write its records: sysexits.h calls it EX_IOERR."""
 
 
 def main() -> int:
@@ -114,14 +118,19 @@ class _Work:
                 "ignore"
             )  # Python 3.12 warns of forking beside the threads of a numpy that only waits
             child.start()
-        if child.sentinel not in wait([child.sentinel, self.line]):
-            os.killpg(0, signal.SIGKILL)  # the line went dead: whoever started this process is gone
+        if not _ended(child, self.line):  # the line went dead: whoever started this process is gone
+            kill_marked(MARK, self.recorder.path)
+            os.killpg(0, signal.SIGKILL)
         child.join()
         return child.exitcode or 0
 
     def _isolated(self, name: str) -> None:
         _empty_input()
-        run_pass(name, self.job)
+        try:
+            run_pass(name, self.job)
+        except OSError:
+            os._exit(_UNRECORDED)
+        os._exit(0)  # not waiting for threads that the program has left
 
     def _on_a_gpu(self) -> bool:
         """Whether the eager pass ran on one. Asking torch would not do: CUDA, once asked, doesn't survive a fork."""
@@ -146,6 +155,21 @@ class _Work:
         return read_records(Path(self.recorder.path))[0]
 
 
+def _ended(child: BaseProcess, line: int) -> bool:
+    """Wait until the child has ended, or (False) until the line is dead.
+
+    The child's `sentinel` stays open in processes that it left behind, so the system is asked where it can tell.
+    """
+    try:
+        end = os.pidfd_open(child.pid or 0)
+    except (AttributeError, OSError):  # not Linux, or an old one
+        return child.sentinel in wait([child.sentinel, line])
+    try:
+        return end in wait([end, line])
+    finally:
+        os.close(end)
+
+
 def _empty_input() -> None:
     """Give the watched program an empty standard input: ours is the line on which the launcher's end is heard."""
     null = os.open(os.devnull, os.O_RDONLY)
@@ -154,6 +178,8 @@ def _empty_input() -> None:
 
 
 def _ending(exit_code: int) -> str:
+    if exit_code == _UNRECORDED:
+        return "no more could be recorded: the program has used up the files it may open, or their size"
     if exit_code >= 0:
         return f"the program ended its own process with exit code {exit_code}"
     killed = f"killed by {_signal_name(-exit_code)}"

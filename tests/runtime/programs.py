@@ -9,6 +9,7 @@ import logging.config
 import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -127,9 +128,10 @@ def segfault() -> Target:
 
 
 def hanging() -> Target:
-    """Hangs, deaf to polite signals, with a child process of its own. Leaves the ids of both."""
+    """Hangs in a session of its own, deaf to polite signals, with a child process. Leaves the ids of both."""
 
     def step(x: torch.Tensor) -> torch.Tensor:
+        os.setsid()
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         child = os.fork()
         if child == 0:
@@ -139,6 +141,41 @@ def hanging() -> Target:
         return x
 
     return Target(step, calls=[(torch.ones(2),)])
+
+
+def lingering() -> Target:
+    """Leaves a thread and, in a session of its own, a process with its id; neither comes to an end."""
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        threading.Thread(target=time.sleep, args=(600,)).start()
+        child = os.fork()
+        if child == 0:
+            os.setsid()
+            time.sleep(600)
+        with Path(os.environ["HANGING_PIDS"]).open("a") as pids:
+            pids.write(f"{child}\n")
+        return x
+
+    return Target(step, calls=[(torch.ones(2),)])
+
+
+def exhausting() -> Target:
+    """Opens all files that it may, once it is compiled."""
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        print(x)  # before the files are gone
+        return x
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        x = step_compiled(x)
+        if torch._dynamo.utils.counters["frames"]["total"]:
+            with contextlib.suppress(OSError):
+                while True:
+                    os.open(os.devnull, os.O_RDONLY)
+        return x
+
+    step_compiled = torch.compile(step)
+    return Target(run, calls=[(torch.ones(2),)] * 2, compile=False)
 
 
 def disturbing() -> Target:

@@ -94,6 +94,7 @@ def test_a_program_that_compiles_itself_is_observed_in_default_mode() -> None:
     assert outcome.fullgraph is not None and not outcome.fullgraph.passes
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 starts a generator where Dynamo does not see it")
 def test_a_compiled_generator_is_a_frame_that_is_skipped() -> None:
     (found,) = at(run("programs:generator"), "generator")
     assert (found.channel, found.gb) == ("frame-skip", "GB0003")
@@ -155,6 +156,20 @@ def pids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "pids"
     monkeypatch.setenv("HANGING_PIDS", str(path))
     return path
+
+
+def test_threads_and_processes_that_a_target_leaves_are_not_waited_for_and_ended(pids: Path) -> None:
+    outcome = run("programs:lingering")
+    assert (outcome.status, outcome.detail) == ("ok", "")
+    assert len(pids.read_text().split()) == 2  # of the passes that run it; fullgraph=True refuses to
+    assert_gone(pids)
+
+
+def test_a_target_that_leaves_no_file_to_record_in_says_so() -> None:
+    outcome = run("programs:exhausting")
+    reason = "no more could be recorded: the program has used up the files it may open, or their size"
+    assert (outcome.status, outcome.detail) == ("crashed", f"default pass: {reason}")
+    assert at(outcome, "before the files are gone")
 
 
 def test_a_hang_ends_at_the_timeout_with_all_its_processes(pids: Path) -> None:
