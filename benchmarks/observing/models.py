@@ -11,8 +11,9 @@ reached   recorded statements with a break that our run of the program executed 
 reported  those of them that the run reports a break or a frame skip for
 others    statements that the run reports and the records don't, and whether they say that the line is clean
 
-Recorded frames that reached the recompile limit are met by a report of that for a function of the same name, since that
-is placed at the guard. Recorded generators are left out: they became frames of their own because of another break.
+A recorded frame that reached the recompile limit (at its caller in the records) is met by a report of that for a
+function of its name, which is placed at the guard. Recorded generators are left out: they became frames of their own
+because of another break.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def compared(name: str, record: dict[str, Any], run: TargetRun, site: Path) -> t
             continue
         places = _statements(site, str(site / at["file"]), [at["line"]])
         recorded |= places
-        if found["gb_id"] == RECOMPILE_LIMIT and at["func"] in limits:
+        if found["gb_id"] == RECOMPILE_LIMIT and found["root"]["func"] in limits:
             seen |= places
     clean = {
         place
