@@ -120,8 +120,8 @@ def _keep_loop_exit(before: Env, after: Env) -> None:
 
 def _for(node: ast.For | ast.AsyncFor, frame: Frame) -> bool:
     source = evaluate(node.iter, frame)
-    if isinstance(source, Sequence) and source.items == ():
-        return run_block(node.orelse, frame)
+    if isinstance(source, Sequence) and source.items == () and not isinstance(node.iter, ast.Attribute):
+        return run_block(node.orelse, frame)  # what an object starts without (`self.active = []`) is filled later
     item = iterate(source, frame)
     entry = frame.env
     for _ in range(LOOP_PASSES):
