@@ -178,7 +178,7 @@ def drives(ref: FunctionRef, program: Program, module: ModuleIndex) -> bool:
 
 
 def leading_to(wanted: Iterable[FunctionRef], module: ModuleIndex) -> list[FunctionRef]:
-    """The functions of a file through which others of it are reached by name and that none of these leads to itself.
+    """The functions of a file through which others of it are reached by name.
 
     A method is reached by who calls it on `self`, and by who makes an object of its class.
     """
@@ -189,8 +189,13 @@ def leading_to(wanted: Iterable[FunctionRef], module: ModuleIndex) -> list[Funct
     while more := {ref for ref, called in calls.items() if called & names} - leading:
         leading |= more
         names = _names_of([*wanted, *leading])
-    inner = set().union(*(calls[ref] for ref in leading))
-    return [ref for ref in calls if ref in leading and not _names_of([ref]) & inner]
+    return [ref for ref in calls if ref in leading]
+
+
+def outermost(leading: list[FunctionRef]) -> list[FunctionRef]:
+    """Those of some functions that none of them leads to."""
+    inner = set().union(*(_called_names(ref) for ref in leading))
+    return [ref for ref in leading if not _names_of([ref]) & inner]
 
 
 def _names_of(refs: Iterable[FunctionRef]) -> set[str]:

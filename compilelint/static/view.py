@@ -33,6 +33,7 @@ from compilelint.static.values import (
     Tensor,
     Union,
     Value,
+    join_all,
     options,
 )
 
@@ -350,7 +351,7 @@ def _passing(name: str, entries: tuple[Entry, ...], frame: Frame) -> Passing | N
 
 def _without_guess(value: Value) -> Value:
     """What is passed, unless that is taken for a tensor for want of anything else."""
-    return UNKNOWN if isinstance(value, Tensor) and not value.sure else value
+    return join_all(UNKNOWN if isinstance(part, Tensor) and not part.sure else part for part in options(value))
 
 
 def _handed_from(name: str, frame: Frame) -> tuple[str, Frame] | None:

@@ -167,16 +167,26 @@ class Walk:
         for ref in link.functions(module):
             if link.host_function(ref, module):
                 self._start(ref, "host", "this code compiles a model")
-        for ref in link.functions(module) if speaks else ():
-            if not link.host_function(ref, module) and link.drives(ref, self.program, module):
-                self._start(ref, "driving", "this code uses what is compiled")
+        using = self._using(module)
+        for ref in using:
+            self._start(ref, "driving", "this code uses what is compiled")
+        # What leads there tells which of its arguments are others each time.
+        for ref in link.leading_to(using, module):
+            if ref not in using and not link.host_function(ref, module):
+                self._start(ref, "driving", "this code leads to what is compiled")
         self._nested()
 
     def _drivers(self, module: ModuleIndex) -> None:
         """Functions that use what their file compiles; last, since a decode loop may lead to one of them."""
-        for ref in link.functions(module) if link.speaks_of_compile(module) else ():
-            if not link.host_function(ref, module) and link.drives(ref, self.program, module):
-                self._start(ref, "host", "this code uses what is compiled")
+        for ref in self._using(module):
+            self._start(ref, "host", "this code uses what is compiled")
+
+    def _using(self, module: ModuleIndex) -> list[FunctionRef]:
+        """The functions that use what their file compiles and do not compile it."""
+        functions = link.functions(module) if link.speaks_of_compile(module) else ()
+        return [
+            ref for ref in functions if not link.host_function(ref, module) and link.drives(ref, self.program, module)
+        ]
 
     def _nested(self) -> None:
         """Functions that driving code defines: what it calls them with is not known."""
@@ -203,7 +213,7 @@ class Walk:
                 looping.add(ref)
         # What leads to a loop tells what its parameters are: the schedule, the callback, the tensors it starts from.
         self.tracer.looping = looping
-        for ref in link.leading_to(looping, module):
+        for ref in link.outermost(link.leading_to(looping, module)):
             self._start(ref, "driving", "this code runs a loop that calls a model each turn")
         self.tracer.looping = set()
 

@@ -79,7 +79,7 @@ import torch
 from torch import nn
 
 
-def inner(x, how): return x * len(how)
+def inner(x, how: str): return x * len(how)
 
 
 @torch.compile
@@ -97,6 +97,8 @@ OTHERS = {
     "what the caller is given": "def serve(how: str):\n    return step(x, how)",
     "what the caller's caller is given": "def serve(mode: str):\n    return call(mode)\n\n\n"
     "def call(how: str):\n    return step(x, how)",
+    "what a loop over the caller turns": "class Loop:\n    def one(self, k): return step(x, self.names[k])\n\n"
+    "    def all(self):\n        for k in range(9):\n            self.one(k)",
     "an attribute that is counted on": "class Loop:\n    def __init__(self):\n        self.how = 'a'\n\n"
     "    def run(self):\n        step(x, self.how)\n        self.how += 'a'",
     "of a method that is compiled in place": "class Voice:\n    def say(self, how): return inner(x, how)\n\n"

@@ -7,8 +7,8 @@ twice, as for two turns. What a called function did is added to its caller's lis
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from compilelint.static.definitions import ClassRef, FunctionRef, assignments
@@ -46,6 +46,7 @@ class Entry:
 
     `lasting` are the parameters given the same object each time, `varying` those given another one each time, `growing`
     those given a longer list or dict each time, `parameters_of_model` those that run through a model's parameters.
+    `through` says from which parameters of the calling function an argument is computed, `handed` which it is as it is.
     """
 
     ref: FunctionRef | None
@@ -56,6 +57,29 @@ class Entry:
     varying: frozenset[str] = frozenset()
     growing: frozenset[str] = frozenset()
     parameters_of_model: frozenset[str] = frozenset()
+    through: frozenset[tuple[str, str]] = frozenset()
+    handed: frozenset[tuple[str, str]] = frozenset()
+
+    def seen_from(self, site: ast.AST | None, ref: FunctionRef, caller: Frame) -> Entry:
+        """The entry as one of `caller`, which calls at `site` the function `ref` that has it."""
+        if not self.through:
+            return self
+        varies, through, handed = set(self.varying), set[tuple[str, str]](), set[tuple[str, str]]()
+        for name, parameter in self.through:
+            argument = varying.argument_at(site, ref, parameter)
+            if argument is None:
+                continue
+            if varying.is_another_next_time(argument, caller):
+                varies.add(name)
+            through |= {(name, inner) for inner in varying.parameters_in(argument, caller)}
+            same = varying.hands_on(argument, caller) if (name, parameter) in self.handed else None
+            handed |= {(name, same)} if same is not None else set()
+        return replace(self, varying=frozenset(varies), through=frozenset(through), handed=frozenset(handed))
+
+    def opened(self, frame: Frame) -> Entry:
+        """The entry of the outermost function: what that hands on without a default is another one each time."""
+        others = {name for name, parameter in self.handed if varying.is_open(parameter, frame)}
+        return replace(self, varying=self.varying | others) if others else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +131,20 @@ class Driven:
         """Take in what a frame did; its caller did it too."""
         if frame.effects:
             self.kept[way] = frame.effects
-            self.repeated(way, frame.caller)
+            self.repeated(way, frame.site, frame.caller)
             if frame.caller is None:
                 self.study(frame)
 
-    def repeated(self, way: Way, caller: Frame | None) -> None:
-        """`caller` runs a function in a way that has been walked."""
+    def repeated(self, way: Way, site: ast.AST | None, caller: Frame | None) -> None:
+        """`caller` runs at `site` a function in a way that has been walked."""
         if caller is not None and caller.keeps_effects:
-            add(self.kept.get(way, ()), caller)
+            done = self.kept.get(way, ())
+            add([e.seen_from(site, way.ref, caller) if isinstance(e, Entry) else e for e in done], caller)
 
     def study(self, frame: Frame) -> None:
         """Take in what the outermost frame of some driving code did."""
-        effects = [effect for effect in frame.effects if not isinstance(effect, Yielded)]
+        done = [effect for effect in frame.effects if not isinstance(effect, Yielded)]
+        effects = [effect.opened(frame) if isinstance(effect, Entry) else effect for effect in done]
         runs_again = not frame.is_module_level and not frame.ref.qualname.rpartition(".")[2].startswith(_ONCE)
         if runs_again and any(isinstance(effect, Entry) for effect in effects):
             effects += effects
@@ -299,21 +325,27 @@ def note_entry(
     others = {name for name, argument in given.items() if varying.is_another_next_time(argument, frame)}
     if varying.is_another_next_time(node.func, frame):  # `job(x)` for several `job = partial(step, how=how)`
         others |= values.keys() - given.keys()
+
+    def those(asked: Callable[[ast.expr], bool]) -> frozenset[str]:
+        return frozenset(name for name, argument in given.items() if asked(argument))
+
     entry = Entry(
         function.ref,
         path,
         node.lineno,
         arguments=tuple(values.items()),
-        lasting=frozenset(name for name, argument in given.items() if varying.lasts(argument, node, frame)),
+        lasting=those(lambda argument: varying.lasts(argument, node, frame)),
         varying=frozenset(others),
         growing=frozenset(
             name
             for name, argument in given.items()
             if varying.is_longer_next_time(argument, values.get(name, UNKNOWN), node, frame)
         ),
-        parameters_of_model=frozenset(
-            name for name, argument in given.items() if varying.is_parameter(argument, frame)
+        parameters_of_model=those(lambda argument: varying.is_parameter(argument, frame)),
+        through=frozenset(
+            (k, name) for k, argument in given.items() for name in varying.parameters_in(argument, frame)
         ),
+        handed=frozenset((k, name) for k, part in given.items() if (name := varying.hands_on(part, frame))),
     )
     add([entry], frame)
 

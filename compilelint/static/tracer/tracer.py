@@ -354,7 +354,7 @@ class Tracer:
             self._held.note(frame.caller, way, frame.site)
 
     def _reached_again(self, way: Way, site: ast.AST | None, caller: Frame | None) -> None:
-        self.driven.repeated(way, caller)
+        self.driven.repeated(way, site, caller)
         if self._held is not None and caller is not None:
             self._held.note(caller, way, site)
             if self._held.drives(way):

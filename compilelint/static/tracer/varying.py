@@ -12,6 +12,7 @@ from compilelint.static.tracer.binding import defaults
 from compilelint.static.values import Mapping, Sequence, Value
 
 if TYPE_CHECKING:
+    from compilelint.static.definitions import FunctionRef
     from compilelint.static.tracer.frame import Frame
 
 FEW = 3
@@ -33,41 +34,32 @@ def varies(node: ast.expr, frame: Frame) -> bool:
 
 
 def is_another_next_time(argument: ast.expr, frame: Frame) -> bool:
-    """Whether a call in `frame` gives its callee another value each time, as far as the text of the code tells.
+    """Whether a call in `frame` gives its callee another value each time, as far as the text of its function tells.
 
-    True for what a loop turns or carries on, for an attribute that the class of the caller counts on, and for an
-    argument without default that whoever calls the driving code hands in as it is.
+    True for what a loop turns or carries on, and for an attribute that the class of the caller counts on.
     """
-    names = reached(argument, frame.tree)
-    if names & (loop_variables(frame.tree) | _carried(frame.tree)):
+    if reached(argument, frame.tree) & (loop_variables(frame.tree) | _carried(frame.tree)):
         return True
-    if any(_turned_by_caller(name, frame) for name in names & _parameters(frame)):
-        return True
-    if isinstance(argument, ast.Attribute) and frame.ref.owner is not None:
-        frame.tracer.program.note(frame.module.name, "code")
-        return ast.unparse(argument) in _counted_by(frame.ref.owner.node)
-    if not isinstance(argument, ast.Name) or argument.id not in _parameters(frame) - defaults(frame.ref.node).keys():
+    if not isinstance(argument, ast.Attribute) or frame.ref.owner is None:
         return False
-    outermost, name = frame, argument.id
-    while outermost.caller is not None:
-        handed = passed(name, outermost)
-        if not isinstance(handed, ast.Name) or not outermost.caller.keeps_effects:
-            return False
-        outermost, name = outermost.caller, handed.id
-    return (
-        name not in _stored_in(outermost.tree) and name in _parameters(outermost) - defaults(outermost.ref.node).keys()
-    )
+    frame.tracer.program.note(frame.module.name, "code")
+    return ast.unparse(argument) in _counted_by(frame.ref.owner.node)
 
 
-def _turned_by_caller(name: str, frame: Frame) -> bool:
-    """Whether a loop in some caller gives another value each time for a parameter."""
-    argument = passed(name, frame)
-    if argument is None or frame.caller is None or not frame.caller.keeps_effects:
-        return False
-    names = reached(argument, frame.caller.tree)
-    if names & (loop_variables(frame.caller.tree) | _carried(frame.caller.tree)):
-        return True
-    return any(_turned_by_caller(inner, frame.caller) for inner in names & _parameters(frame.caller))
+def parameters_in(argument: ast.expr, frame: Frame) -> set[str]:
+    """The parameters of the function that `frame` runs from which an argument is computed."""
+    return reached(argument, frame.tree) & _parameters(frame)
+
+
+def hands_on(argument: ast.expr, frame: Frame) -> str | None:
+    """The parameter that `frame` hands on as it is."""
+    name = argument.id if isinstance(argument, ast.Name) else ""
+    return name if name in _parameters(frame) and name not in _stored_in(frame.tree) else None
+
+
+def is_open(name: str, frame: Frame) -> bool:
+    """Whether whoever calls the function has to say what a parameter is: it has no default."""
+    return name in _parameters(frame) - defaults(frame.ref.node).keys()
 
 
 def is_longer_next_time(argument: ast.expr, value: Value, call: ast.Call, frame: Frame) -> bool:
@@ -185,15 +177,19 @@ def _assigned_from(scope: ast.AST) -> dict[str, set[str]]:
 
 def passed(name: str, frame: Frame) -> ast.expr | None:
     """The expression that the caller of `frame` passes for a parameter, where it stands in the call."""
-    site = frame.site
+    return argument_at(frame.site, frame.ref, name)
+
+
+def argument_at(site: ast.AST | None, ref: FunctionRef, name: str) -> ast.expr | None:
+    """The expression for a parameter of `ref` in a call of it."""
     if not isinstance(site, ast.Call):
         return None
     for keyword in site.keywords:
         if keyword.arg == name:
             return keyword.value
-    arguments = frame.ref.node.args
+    arguments = ref.node.args
     given = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
-    shift = 1 if frame.ref.owner is not None and given[:1] in (["self"], ["cls"]) else 0
+    shift = 1 if ref.owner is not None and given[:1] in (["self"], ["cls"]) else 0
     position = given.index(name) - shift if name in given else -1
     return site.args[position] if 0 <= position < len(site.args) else None
 
