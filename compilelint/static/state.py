@@ -202,7 +202,7 @@ def is_text(value: Value) -> bool:
 
 
 def first_read(node: ast.expr, view: View) -> ast.expr:
-    """Where this function first reads what `node` names: Dynamo puts the guard there. `node` itself if nowhere."""
+    """Where this function first reads what `node` names; `node` itself if nowhere. For the guard, see `used_at`."""
     reads = [
         read
         for read in own_nodes(view.function)
