@@ -179,6 +179,24 @@ def assigned_from_outside(tree: ast.Module) -> dict[str, list[ast.expr]]:
     return found
 
 
+@lru_cache(maxsize=256)
+def constructed_in(tree: ast.Module) -> dict[str, list[tuple[ast.Call, FunctionNode | None]]]:
+    """By class name, where a file calls it, and in which function: `Trainer(Generator())`."""
+    found: dict[str, list[tuple[ast.Call, FunctionNode | None]]] = {}
+    _note_constructions(tree, None, found)
+    return found
+
+
+def _note_constructions(
+    node: ast.AST, scope: FunctionNode | None, found: dict[str, list[tuple[ast.Call, FunctionNode | None]]]
+) -> None:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Call) and isinstance(child.func, ast.Name) and child.func.id[:1].isupper():
+            found.setdefault(child.func.id, []).append((child, scope))
+        inner = child if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)) else scope
+        _note_constructions(child, inner, found)
+
+
 def _is_self(node: ast.expr) -> bool:
     """Whether an expression is, by its name, the object whose method this is."""
     return isinstance(node, ast.Name) and node.id in ("self", "cls")

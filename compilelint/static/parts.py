@@ -4,8 +4,9 @@ A part is a text: `code` (all of it), `surface` (all but the bodies of functions
 one function, of all methods of one class), `assigned C` (what the methods of a class assign to their object), `outside`
 (what the file assigns to attributes of other objects), `starts` (where it speaks of compilation, if in comments),
 `head` (the first lines, comments and all), `plan HOW F` (what the rest of the file has rules ask about in a function
-that is looked at in that way, see `dispatch.asking`), `made NAME` (what the file binds to a name). `F` and `C` are
-qualified names; of several definitions of one name the second is `F#2`.
+that is looked at in that way, see `dispatch.asking`), `made NAME` (what the file binds to a name), `given C` (what the
+file passes to the constructor of a class). `F` and `C` are qualified names; of several definitions of one name the
+second is `F#2`.
 
 Lines between statements that hold nothing but a comment, and blank ones, are in no part. So the lines of a part that
 has not changed can be found again wherever they have moved to.
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
 from compilelint.static import link
-from compilelint.static.definitions import ClassRef, assigned, assigned_from_outside, is_small
+from compilelint.static.definitions import ClassRef, assigned, assigned_from_outside, constructed_in, is_small
 from compilelint.static.index import FunctionNode, ModuleIndex, Scope
 from compilelint.static.questions import makers_of
 from compilelint.static.text import digest_of
@@ -31,6 +32,7 @@ OUTSIDE = "outside"
 HEAD = "head"
 PLAN = "plan"
 MADE = "made"
+GIVEN = "given"
 
 Pattern = Callable[[str, Scope, ast.Module], str]
 """See `dispatch.Dispatch.pattern`."""
@@ -104,6 +106,9 @@ class Parts:
             return _digest_of([(inner, self._digest(inner)) for inner in self._lines])
         if sort == MADE:
             return _digest_of(sorted(makers_of(self._module.tree, name)))
+        if sort == GIVEN:
+            sites = constructed_in(self._module.tree).get(name, ())
+            return _digest_of(ast.dump(part) for site in sites for part in site if part is not None)
         if sort == "assigned":
             classes = [ref for ref in link.classes(self._module) if ref.qualname == name]
             return _digest_of(item for ref in classes for item in _assigned(ref)) if classes else ""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from compilelint.model import Finding, Rewrite, Span, Step
-from compilelint.static.parts import CODE, MADE, PLAN, STARTS, SURFACE, Parts, Pattern
+from compilelint.static.parts import CODE, GIVEN, MADE, PLAN, STARTS, SURFACE, Parts, Pattern
 from compilelint.static.program import Note, Program, ReadError, parse_module
 from compilelint.static.work import NAMES, Reading, Task
 
@@ -70,8 +70,8 @@ def _wanted(parts: Parts, notes: Iterable[Note]) -> Iterator[str]:
             yield parts.class_at(sort, name, line)
         elif sort == PLAN:
             yield parts.plan_at(name, line)
-        elif sort == MADE:
-            yield f"{MADE} {name}"
+        elif sort in (MADE, GIVEN):
+            yield f"{sort} {name}"
         else:
             yield sort
 

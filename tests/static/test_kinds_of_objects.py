@@ -494,3 +494,40 @@ def test_none_that_nothing_takes_the_place_of_stays() -> None:
     text = PLACES.format(places="[None] * layers", index="i").replace("self.kept[i] = ", "self.other[i] = ")
     (seen,) = probe(text).sightings
     assert describe(seen.value) == "None"
+
+
+GIVEN = """
+import torch
+from torch import nn
+class Node:
+    def __init__(self, content): self.content = content
+    def __getattr__(self, key): return self.content > 0
+class Other: pass
+class Net(nn.Module):
+    def __init__(self, node, size=4):
+        super().__init__()
+        self.node, self.size = node, size
+    def forward(self, x):
+        return probe({of})
+def build(given):
+    node = Node(torch.ones(4))
+    {made}
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "of", "kind"),
+    [
+        ("return Net(node)", "self.node", "a `Node` (model:4)"),
+        ("return Net(node=Node(torch.ones(3)), size=7)", "self.node", "a `Node` (model:4)"),
+        ("return Net(node)", "self.node.gain", "a tensor of bool"),
+        ("return [Net(node), Net(Other())]", "self.node", "a `Node` (model:4) or a `Other` (model:7)"),
+        ("return [Net(node), Net(given)]", "self.node", "unknown"),
+        ("return Net(given)", "self.node", "unknown"),
+        ("return Net(*given)", "self.node", "unknown"),
+        ("return Net(node, 7)", "self.size", "a Python int"),
+    ],
+)
+def test_an_object_that_the_file_passes_to_a_constructor(made: str, of: str, kind: str) -> None:
+    (seen,) = probe(GIVEN.format(made=made, of=of)).sightings
+    assert describe(seen.value).startswith(kind)

@@ -140,7 +140,7 @@ def _of_instance(owner: Instance, name: str, frame: Frame) -> Value:
         return assigned
     fallback = frame.tracer.program.method(owner.ref, "__getattr__")
     if isinstance(fallback, FunctionRef) and not owner.is_module:
-        return UNKNOWN
+        return frame.tracer.call(Function(fallback, owner), (Const(name),), {}, None, frame)
     return Method(owner, name) if owner.is_module or owner.has_outside_base else UNKNOWN
 
 

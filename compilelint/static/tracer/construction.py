@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from compilelint.static.definitions import (
@@ -12,12 +13,18 @@ from compilelint.static.definitions import (
     assigned_from_outside,
     assigned_in,
     class_members,
+    constructed_in,
 )
+from compilelint.static.index import FunctionNode
+from compilelint.static.parts import GIVEN
+from compilelint.static.questions import assigned_once, stored_names
+from compilelint.static.syntax import nodes_in
 from compilelint.static.tracer.annotations import value_of_annotation
 from compilelint.static.tracer.frame import Frame, Mode, key_of
 from compilelint.static.values import (
     NONE,
     UNKNOWN,
+    Compiled,
     Function,
     Instance,
     Scalar,
@@ -32,6 +39,8 @@ if TYPE_CHECKING:
 
 MAX_SITES = 4
 """Assignments looked at for an attribute that `__init__` does not set."""
+MAX_STEPS = 3
+"""How far an argument of a constructor is followed through the variables of the function that passes it."""
 MAX_INSTANCES = 24
 """A class constructed in more ways than this shares one instance from then on."""
 
@@ -64,11 +73,14 @@ class Constructions:
         return instance
 
     def bare(self, ref: ClassRef, caller: Frame) -> Instance:
-        """An instance of which only the class is known; `__init__` is walked with what its signature says."""
+        """An instance of which only the class is known.
+
+        `__init__` is walked with what its signature says, and with the objects that the file passes where it makes one.
+        """
         if ref not in self._bare:
             instance = self._new(ref, caller.tracer)
             self._bare[ref] = instance
-            self._fill(instance, (), {"*": UNKNOWN, "**": UNKNOWN}, None, caller)
+            self._fill(instance, (), {"*": UNKNOWN, "**": UNKNOWN, **_given(ref, caller.tracer)}, None, caller)
         return self._bare[ref]
 
     def _new(self, ref: ClassRef, tracer: Tracer) -> Instance:
@@ -96,6 +108,52 @@ class Constructions:
         for position, (name, value) in enumerate(_fields(instance.ref, tracer)):
             given = args[position] if position < len(args) else keywords.get(name)
             instance.attributes[name] = value if given is None else given
+
+
+def _given(ref: ClassRef, tracer: Tracer) -> dict[str, Value]:
+    """The parameters of a class's constructor that its file always passes objects for, with these.
+
+    Numbers and flags are left out: other files may pass others.
+    """
+    module, member = tracer.program.module(ref.module), tracer.program.method(ref, "__init__")
+    if module is None or not isinstance(member, FunctionRef):
+        return {}
+    tracer.program.note(module.name, GIVEN, ref.qualname)
+    sites = constructed_in(module.tree).get(ref.qualname, [])
+    found: dict[str, list[Value]] = {}
+    for call, scope in sites if len(sites) <= MAX_SITES else ():
+        frame = tracer.module_frame(module)
+        for name, argument in _arguments(call, member):
+            found.setdefault(name, []).append(_value_at(argument, scope, frame))
+    return {
+        name: join_all(values)
+        for name, values in found.items()
+        if len(values) == len(sites) and all(isinstance(o, (Instance, Compiled)) for v in values for o in options(v))
+    }
+
+
+def _arguments(call: ast.Call, init: FunctionRef) -> Iterator[tuple[str, ast.expr]]:
+    """What a call passes to a constructor, by parameter, as far as it is written out."""
+    names = [parameter.arg for parameter in (*init.node.args.posonlyargs, *init.node.args.args)][1:]
+    for name, argument in zip(names, call.args, strict=False):
+        if isinstance(argument, ast.Starred):
+            break
+        yield name, argument
+    yield from ((keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg is not None)
+
+
+def _value_at(node: ast.expr, scope: FunctionNode | None, frame: Frame, depth: int = 0) -> Value:
+    """An expression on its own, with the variables in it that its function assigns once."""
+    own = _names_of(scope) if scope is not None else frozenset[str]()
+    for part in nodes_in(node):
+        if scope is not None and isinstance(part, ast.Name) and part.id in own and part.id not in frame.env:
+            made = assigned_once(scope, part.id) if depth < MAX_STEPS else None
+            frame.env[part.id] = UNKNOWN if made is None else _value_at(made, scope, frame, depth + 1)
+    return frame.tracer.evaluate(node, frame)
+
+
+def _names_of(scope: FunctionNode) -> frozenset[str]:
+    return stored_names(scope).union(node.arg for node in nodes_in(scope.args) if isinstance(node, ast.arg))
 
 
 def _as_kept(value: Value) -> Value:
