@@ -1,7 +1,8 @@
 """The command line: which command, what it raises as one line, and the exit code.
 
 Exit codes: 0 clean, 1 findings (or an input or target that failed while others were checked), 2 nothing could be
-checked: a usage or configuration error, no file, an error of compilelint's own.
+checked: a usage or configuration error, no file, an error of compilelint's own; and for an interrupt, after the report
+of what was seen by then if targets or a program were running.
 """
 
 from __future__ import annotations

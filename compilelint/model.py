@@ -21,7 +21,7 @@ Safety = Literal["safe", "unsafe"]
 Channel = Literal["graph-break", "frame-skip", "recompile", "recompile-limit", "fullgraph", "sync", "cudagraph"]
 Leaf = tuple[str, tuple[float, ...]]
 """A value that a call returned: what it is, and numbers to compare it by; see `compilelint.runtime.results`."""
-TargetStatus = Literal["ok", "failed", "crashed", "timeout", "missing"]
+TargetStatus = Literal["ok", "failed", "crashed", "timeout", "interrupted", "missing"]
 
 Engine = Literal["torch", "vllm"]
 """What runs the compiled code: `vllm` compiles a model once and drops the guards, so nothing compiles again."""

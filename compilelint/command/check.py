@@ -77,7 +77,7 @@ def tell_unread(report: Report, found: Discovery, sources: Sources) -> None:
 
 
 def exit_code(report: Report, settings: Settings, found: Discovery) -> int:
-    """0 or 1, for a run that checked something.
+    """0 or 1, for a run that checked something; 2 if it was interrupted.
 
     `fail_on`: `any` finding that the compiler has not refuted (`handled`); `certain` ones and those it confirmed; only
     `confirmed` ones; `never`. An input that could not be read and a target that died also count, but for `never`.
@@ -85,6 +85,8 @@ def exit_code(report: Report, settings: Settings, found: Discovery) -> int:
     With a baseline only the code that is checked counts: what breaks in a new release of somebody's library is shown,
     apart, and fails nothing.
     """
+    if any(run.status == "interrupted" for run in report.targets):
+        return 2
     if settings.fail_on == "never":
         return 0
     if report.failures or any(run.status != "ok" for run in report.targets):
@@ -135,9 +137,14 @@ def _report(
         findings, failures = predicted(found, options.context or (), settings, sources.cwd)
     runs = traced
     if specs:
-        from compilelint.command.targets import run_specs
+        from compilelint.command.targets import TargetsInterrupted, run_specs
 
-        runs += run_specs(specs, settings, results=options.verify)
+        try:
+            runs += run_specs(specs, settings, results=options.verify)
+        except TargetsInterrupted as stop:
+            if options.fix or options.update_baseline:  # what is not known in full is no ground for either
+                raise
+            runs += stop.runs
     return joined(findings, failures, runs, Request(options, settings, found, sources), with_fixes=with_fixes)
 
 

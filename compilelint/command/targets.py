@@ -8,7 +8,9 @@ from importlib.util import find_spec
 from compilelint.command.progress import progress
 from compilelint.config import ConfigError, Settings, did_you_mean, factory_name
 from compilelint.model import TargetRun
-from compilelint.runtime.launch import TargetSpec, run_targets
+from compilelint.runtime.launch import TargetsInterrupted, TargetSpec, run_targets
+
+__all__ = ["TargetsInterrupted", "run_specs", "target_specs"]
 
 
 def target_specs(asked: Sequence[str] | None, settings: Settings) -> tuple[TargetSpec, ...]:
@@ -39,7 +41,7 @@ def target_specs(asked: Sequence[str] | None, settings: Settings) -> tuple[Targe
 def run_specs(specs: Sequence[TargetSpec], settings: Settings, *, results: bool = False) -> tuple[TargetRun, ...]:
     """Run the targets one after another; a terminal is told on one line which is at work, and at what.
 
-    `results` asks for what each call returned.
+    `results` asks for what each call returned. Raises TargetsInterrupted.
     """
     with progress([spec.name for spec in specs]) as tell:
         return run_targets(

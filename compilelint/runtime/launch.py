@@ -42,6 +42,14 @@ class TargetSpec:
     factory: str
 
 
+class TargetsInterrupted(KeyboardInterrupt):
+    """An interrupt while targets ran. `runs` is what they have shown, one for each target; some of it partial."""
+
+    def __init__(self, runs: tuple[TargetRun, ...]) -> None:
+        super().__init__()
+        self.runs = runs
+
+
 def run_targets(
     targets: Sequence[TargetSpec],
     *,
@@ -57,9 +65,16 @@ def run_targets(
     seconds and for one target, its imports included. `on_progress` is called with a target's name and what it is
     doing. `results` asks for what each call returned.
 
-    A target that fails, crashes or runs out of time says so in its status; what it showed before is kept.
+    A target that fails, crashes or runs out of time says so in its status; what it showed before is kept. Raises
+    TargetsInterrupted, with the same, if this process is interrupted.
     """
-    return tuple(_run(target, device, timeout, root or Path.cwd(), on_progress, results) for target in targets)
+    runs: list[TargetRun] = []
+    for target in targets:
+        runs.append(_run(target, device, timeout, root or Path.cwd(), on_progress, results))
+        if runs[-1].status == "interrupted":
+            left = (TargetRun(later.name, "interrupted", "interrupted before it ran") for later in targets[len(runs) :])
+            raise TargetsInterrupted((*runs, *left))
+    return tuple(runs)
 
 
 def _run(
@@ -70,13 +85,19 @@ def _run(
         records = Path(folder, "records.jsonl")
         records.touch()
         worker = _start(target, device, records, root, results)
+        interrupted = False
+        end = None
         try:
             end = _follow(worker, records, started + timeout, target.name, on_progress)
+        except KeyboardInterrupt:
+            interrupted = True
         finally:
             _kill_group(worker)
             kill_marked(MARK, str(records))
         found = read_records(records)[0]
     run = fold(target.name, found, time.monotonic() - started)
+    if interrupted:
+        return replace(run, status="interrupted", detail="interrupted; this is what it had shown until then")
     if end is None:
         return _out_of_time(run, found, f"no end after {timeout:g} s; raise --timeout or make fewer calls")
     if run.status == "ok" and (end != 0 or not run.torch):

@@ -75,7 +75,7 @@ def _run(command: Sequence[str], folder: Path, timeout: float | None) -> _End:
         except (_StoppedError, KeyboardInterrupt) as stop:
             number = stop.number if isinstance(stop, _StoppedError) else signal.SIGINT
             _stop(program, folder, None if number == signal.SIGINT and _in_foreground() else number)
-            return _End("failed", "interrupted; this is what it had shown until then")
+            return _End("interrupted", "interrupted; this is what it had shown until then")
 
 
 def observed_environment(environment: Mapping[str, str], folder: Path) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -185,6 +186,26 @@ def test_an_interrupted_or_killed_launcher_leaves_no_orphan(pids: Path, blow: si
     process.send_signal(blow)
     process.wait(30)
     assert_gone(pids)
+
+
+def test_an_interrupt_ends_with_a_report_of_what_was_seen(pids: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    command = [sys.executable, "-m", "compilelint", "check", str(PROGRAMS), "--no-cache", "--device", "cpu"]
+    command += ["--output-format", f"json:{report}", "--target", "programs:clean", "--target", "programs:hanging"]
+    command += ["--target", "programs:decoding"]
+    process = subprocess.Popen(command, cwd=HERE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for _ in until(90):
+        if (pids.exists() and pids.read_text()) or process.poll() is not None:
+            break
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 2
+    assert_gone(pids)
+    targets = json.loads(report.read_text())["targets"]
+    assert [(target["status"], target["detail"]) for target in targets] == [
+        ("ok", ""),
+        ("interrupted", "interrupted; this is what it had shown until then"),
+        ("interrupted", "interrupted before it ran"),
+    ]
 
 
 def launcher_of_a_hang(pids: Path, timeout: float) -> subprocess.Popen[bytes]:
