@@ -151,6 +151,30 @@ class Streamed(nn.Module):
         default="recompile",
         fullgraph="recompile",
     ),
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Window(nn.Module):
+    def __init__(self, size=8, dim=4):
+        super().__init__()
+        self.register_buffer("kept", torch.zeros(size, dim))
+        self.size, self.head = size, 0
+
+    def push(self, x):
+        self.kept[self.head] = x.mean(0)  # ~
+        self.head = (self.head + 1) % self.size
+
+    def forward(self, x):
+        self.push(x)
+        return x + self.kept.mean(0)
+""",
+        run="Window(), [(torch.ones(2, 4),) for _ in range(3)]",
+        default="recompile",
+        fullgraph="recompile",
+    ),
 )
 GOOD = (
     Example(
@@ -300,12 +324,18 @@ def _methods_beside(method: ast.AST, module: ast.Module) -> dict[str, ast.Functi
 
 
 def _stepped(node: ast.AST) -> ast.expr | None:
-    """The target of `x += k` or `x = x + k`."""
+    """The target of `x += k`, `x = x + k` or `x = (x + k) % n`."""
     if isinstance(node, ast.AugAssign):
         return node.target if isinstance(node.op, (ast.Add, ast.Sub)) else None
     if not (isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, ast.BinOp)):
         return None
     target, value = node.targets[0], node.value
+    if (
+        isinstance(value.op, ast.Mod)
+        and isinstance(value.left, ast.BinOp)
+        and not isinstance(value.right, ast.Constant)
+    ):
+        value = value.left  # the place in a ring; `% 2` takes few values
     if not isinstance(value.op, (ast.Add, ast.Sub)):
         return None
     return target if same_place(value.left, target) or same_place(value.right, target) else None
