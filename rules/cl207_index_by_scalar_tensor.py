@@ -30,6 +30,7 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.tensors import SUBSCRIPTING, data, indices, scalar_tensor, subscripts, written_constant
+from compilelint.static.values import Scalar, options
 
 HAZARD = "graph-break"
 WATCH = Watch(nodes=SUBSCRIPTING, syntax=lambda node, module: any(True for _ in subscripts(node)))
@@ -65,8 +66,8 @@ def row_read(node: ast.Subscript, part: ast.expr, view: View) -> Hit | None:
     """A hit if the index is a tensor without dimensions."""
     value = view.kind(part)
     confidence = scalar_tensor(value)
-    if confidence is None or written_constant(part, view):
-        return None
+    if confidence is None or written_constant(part, view) or any(isinstance(o, Scalar) for o in options(value)):
+        return None  # a step that is a tensor or an int comes in from outside, where Dynamo makes a constant of it
     return Hit(
         node,
         f"the index `{view.text(part)}` is a tensor without dimensions and is read back: the graph splits here",

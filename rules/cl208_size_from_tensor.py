@@ -2,7 +2,9 @@
 
 ## What it does
 Reports tensors passed as sizes, counts or dimensions: to `zeros`, `arange`, `randint` and other factories, to `view`,
-`reshape`, `expand`, `repeat`, `new_zeros`, to `pad`, `interpolate`, `topk`, `split`, `roll`, `narrow`, `one_hot`.
+`reshape`, `expand`, `repeat`, `new_zeros`, to `pad`, `interpolate`, `topk`, `split`, `roll`, `narrow`, `one_hot`. And
+as other numbers: what `new_full`, `full_like` and `pad` fill in, the slope of `leaky_relu`, `eps` of a norm, `alpha` of
+`add`, the bounds of `uniform_`, one bound of `clamp` where the other one is a number.
 
 ## Why it costs
 Sizes are Python numbers to the compiler. Torch fetches the value of a computed 0-d tensor to get one (GB0033): the
@@ -14,10 +16,11 @@ Use a bound that Python knows and a mask:
     steps = torch.arange(self.max_length, device=x.device)
     mask = steps < lengths.max()                 # not torch.arange(lengths.max())
 
-or compute the number outside the compiled region and pass it in as an int.
+or compute the number outside the compiled region and pass it in as an int. Fill with `torch.full((n,), t)`, which takes
+a tensor, or `torch.where`; clamp twice, `x.clamp(min=0.0).clamp(max=t)`; write slopes and weights out as arithmetic.
 
 ## Limits
-Values rather than sizes may be tensors: `full((n,), t)`, `clamp(max=t)`, `linspace(0, t, n)`, `masked_fill(m, t)`
+Many values may be tensors: `full((n,), t)`, `clamp(max=t)`, `linspace(0, t, n)`, `masked_fill(m, t)`, `fill_(t)`
 compile. A 0-d int64 CPU tensor that is an *input* of the region is made a constant and compiles anew per value
 instead. `fullgraph=True` accepts most sizes from torch 2.10 on, but not for `randint`, `roll` or a dimension.
 Measured on torch 2.13.
@@ -32,27 +35,31 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.sizes import COUNTS, numbers_of
+from compilelint.static.sizes import BOUNDS, COUNTS, VALUES, numbers_of, values_of
 from compilelint.static.tensors import data, scalar_tensor, written_constant
 
 HAZARD = "graph-break"
-WATCH = Watch(nodes=(ast.Call,), names=frozenset(COUNTS))
+WATCH = Watch(nodes=(ast.Call,), names=frozenset(COUNTS) | frozenset(VALUES) | BOUNDS)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per call; the first number that is a tensor gives the words."""
     if not isinstance(node, ast.Call):
         return
-    for part in numbers_of(node, view):
+    numbers = list(numbers_of(node, view))
+    for part in (*numbers, *values_of(node, view)):
         value = view.kind(part)
         # A guess is not enough here: most numbers of unknown origin in such places are ints.
         certain = scalar_tensor(value) or (data(value) if data(value) == "certain" else None)
         if certain is not None and not written_constant(part, view):
             name = view.callee(node).rpartition(".")[2]
+            instead = (
+                "use a bound known to Python and a mask" if part in numbers else "use an operation that takes a tensor"
+            )
             yield Hit(
                 node,
                 f"`{name}` needs a Python number: the tensor `{view.text(part)}` is read back and splits the graph",
-                "use a bound known to Python and a mask, or pass the number into the region as an int",
+                f"{instead}, or pass the number into the region",
                 certain,
             )
             return
@@ -94,6 +101,30 @@ def grid(x: torch.Tensor, sizes: torch.Tensor):
         default="break",
         fullgraph="clean",
     ),
+    Example(
+        code="""\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Squash(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+
+    def forward(self, x):
+        x = self.proj(x)
+        peak = x.abs().max()
+        floor = x.new_full((4,), x.min())  # ~
+        x = x.clamp(0, peak)  # ~
+        x = F.leaky_relu(x - floor, negative_slope=peak)  # ~
+        return F.pad(x, (0, 1), value=peak) + torch.full_like(x[:, :1], peak)  # ~
+""",
+        run="(Squash(), [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="break",
+    ),
 )
 
 GOOD = (
@@ -116,7 +147,8 @@ class Mask(nn.Module):
         shape = torch.Size((x.shape[0], -1))
         x = x.view(shape).clamp(max=bound).masked_fill(x > 3, x.mean())
         ramp = torch.linspace(0, x.mean(), 4) + torch.full((4,), x.max())
-        x = F.pad(x, (0, x.shape[0])).reshape(x.size(0), -1)
+        x = F.pad(x, (0, x.shape[0]), value=0.5).reshape(x.size(0), -1)
+        x = x.clamp(-bound, bound).clamp(0, x.shape[1]).add(x, alpha=0.5) + x.new_full((1,), self.width).fill_(bound)
         return self.proj(x[:, :4]) * ramp, steps < bound, torch.zeros(len(lengths), 2), x.repeat(2, 1)
 """,
         run="(Mask(), [(torch.ones(2, 4), torch.tensor([2, 3]))])",

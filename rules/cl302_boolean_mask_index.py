@@ -32,7 +32,7 @@ from collections.abc import Iterator
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.tensors import data, indices, subscripts
-from compilelint.static.values import Array, Const, Sequence, Tensor, Unknown, Value, options
+from compilelint.static.values import UNKNOWN, Array, Const, Sequence, Tensor, Unknown, Value, options
 
 HAZARD = "graph-break"
 WATCH = Watch(nodes=(ast.Subscript, ast.AugAssign), syntax=lambda node, module: any(True for _ in subscripts(node)))
@@ -44,10 +44,11 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not isinstance(subscript, ast.Subscript):
         return
     owner = data(view.kind(subscript.value))
-    if owner is None:
+    if owner is None and view.kind(subscript.value) != UNKNOWN:
         return
     for part in indices(subscript):
-        confidence = mask(part, view)
+        # What is indexed by a tensor is a tensor too, but a name does not make the index one.
+        confidence = mask(part, view) if owner is not None or data(view.kind(part)) == "certain" else None
         if confidence is None:
             continue
         update = "the update reads it first" if isinstance(subscript.ctx, ast.Store) else "its size depends on the data"
@@ -55,7 +56,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             subscript,
             f"`{view.text(subscript)}` reads through a boolean mask and {update}: the graph splits here",
             "keep the shape: `torch.where(mask, x, 0)`, `masked_scatter`, or multiply by the mask",
-            confidence if owner == "certain" else owner,
+            confidence if owner == "certain" else owner or "likely",
         )
         return
 
@@ -102,7 +103,11 @@ class Loss(nn.Module):
         keep = labels != self.ignore
         logits = self.head(x)
         picked = logits[keep]  # ~
-        return picked.mean() + logits[:, logits.sum(0) > 0].sum()  # ~
+        spread = self.spread(logits)[keep]  # ~
+        return picked.mean() + spread.sum() + logits[:, logits.sum(0) > 0].sum()  # ~
+
+    def spread(self, logits):
+        return getattr(logits, "exp")()
 """,
         run="(Loss(), [(torch.ones(3, 4), torch.tensor([0, -100, 2]))])",
         default="break",

@@ -1,4 +1,4 @@
-"""Which arguments of torch's functions must be Python numbers: sizes, counts, dimensions."""
+"""Which arguments of torch's functions must be Python numbers: sizes, counts, dimensions, slopes, fill values."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import View
+from compilelint.static.values import NONE, Const, Scalar
 
 EVERY: tuple[tuple[int, str], ...] = tuple((position, "size") for position in range(6))
 COUNTS: dict[str, tuple[tuple[int, str], ...]] = {
@@ -50,3 +51,55 @@ def numbers_of(call: ast.Call, view: View) -> Iterator[ast.expr]:
             yield from argument.elts
         elif argument is not None:
             yield argument
+
+
+VALUES: dict[str, tuple[tuple[int, str], ...]] = {
+    "new_full": ((1, "fill_value"),),
+    "full_like": ((0, "fill_value"),),
+    "pad": ((2, "value"),),
+    **dict.fromkeys(("add", "sub"), ((9, "alpha"),)),
+    **dict.fromkeys(("addcmul", "addcdiv"), ((9, "value"),)),
+    **dict.fromkeys(("addmm", "baddbmm", "addmv", "addbmm"), ((9, "alpha"), (9, "beta"))),
+    "index_add": ((9, "alpha"),),
+    "leaky_relu": ((0, "negative_slope"),),
+    **dict.fromkeys(("elu", "celu"), ((0, "alpha"),)),
+    "softplus": ((0, "beta"), (1, "threshold")),
+    "threshold": ((0, "threshold"), (1, "value")),
+    "hardtanh": ((0, "min_val"), (1, "max_val")),
+    "huber_loss": ((9, "delta"),),
+    "smooth_l1_loss": ((9, "beta"),),
+    "cross_entropy": ((9, "label_smoothing"),),
+    "margin_ranking_loss": ((9, "margin"),),
+    "layer_norm": ((3, "eps"),),
+    "group_norm": ((3, "eps"),),
+    "rms_norm": ((2, "eps"),),
+    "normalize": ((0, "p"),),
+    **dict.fromkeys(("norm", "vector_norm"), ((0, "p"), (0, "ord"))),
+    "scaled_dot_product_attention": ((3, "dropout_p"), (5, "scale")),
+    "nan_to_num": ((0, "nan"), (1, "posinf"), (2, "neginf")),
+    "histc": ((1, "min"), (2, "max")),
+    "uniform_": ((0, "from"), (1, "to")),
+    "normal_": ((0, "mean"), (1, "std")),
+    "exponential_": ((0, "lambd"),),
+}
+"""As COUNTS for numbers that are no sizes. Positions leave the first tensor out, which a function has before them."""
+BOUNDS = frozenset({"clamp", "clamp_", "clip", "clip_"})
+"""These take two tensors or two numbers: where one is a number, a tensor beside it is read back."""
+_HOMES = frozenset({"torch", "torch.Tensor", "torch.nn.functional", "torch.linalg"})
+
+
+def values_of(call: ast.Call, view: View) -> Iterator[ast.expr]:
+    """The argument expressions of a torch call that are read as numbers but decide on no size."""
+    home, _, name = view.callee(call).rpartition(".")
+    if home not in _HOMES:
+        return
+    shift = 0 if home == "torch.Tensor" else 1
+    for position, keyword in VALUES.get(name, ()):
+        argument = view.argument(call, position + shift, keyword)
+        if argument is not None:
+            yield argument
+    if name in BOUNDS:
+        bounds = [view.argument(call, position + shift, keyword) for position, keyword in ((0, "min"), (1, "max"))]
+        given = [bound for bound in bounds if bound is not None]
+        if any(isinstance(view.kind(bound), (Const, Scalar)) and view.kind(bound) != NONE for bound in given):
+            yield from given

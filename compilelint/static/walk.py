@@ -20,7 +20,7 @@ from compilelint.static.public import public_functions
 from compilelint.static.reading import parts_of, readings
 from compilelint.static.tracer import statements
 from compilelint.static.tracer.attributes import is_opaque
-from compilelint.static.tracer.binding import root_arguments, takes_tensor
+from compilelint.static.tracer.binding import root_arguments, step_of_schedule, takes_tensor
 from compilelint.static.tracer.frame import Frame, Mode
 from compilelint.static.tracer.tracer import Tracer
 from compilelint.static.values import (
@@ -249,7 +249,8 @@ class Walk:
         if self._says_it_builds(root.ref, module):
             return
         receiver = self.tracer.instance_of(root.receiver) if root.receiver is not None else None
-        result, way = self.tracer.assume(Function(root.ref, receiver), dict(_OPEN), root.why)
+        keywords = {**_OPEN, **step_of_schedule(root.ref)}
+        result, way = self.tracer.assume(Function(root.ref, receiver), keywords, root.why)
         if way is None:
             return
         returns_number = all(isinstance(option, (Const, Scalar)) for option in options(result))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from compilelint.static.definitions import FunctionRef
+from compilelint.static.definitions import FunctionRef, class_members
 from compilelint.static.index import ModuleIndex, Scope
 from compilelint.static.syntax import nodes_in
 from compilelint.static.tracer.ducks import class_by_use
@@ -230,6 +230,16 @@ def root_arguments(ref: FunctionRef, bound: bool, table: Table) -> dict[str, Val
         and (position == 0 or p.arg in fed)
         and not _NUMBER_NAME.search(p.arg)
     }
+
+
+def step_of_schedule(ref: FunctionRef) -> dict[str, Value]:
+    """`timestep: int` of a diffusion scheduler, which keeps its steps in a tensor: loops run over that one.
+
+    `for t in scheduler.timesteps: x = scheduler.step(model(x, t), t, x)`: each `t` is a tensor without dimensions.
+    """
+    if ref.owner is None or "set_timesteps" not in class_members(ref.owner):
+        return {}
+    return {p.arg: join(Scalar("int", "argument"), Tensor(None, 0)) for p in ref.node.args.args if p.arg == "timestep"}
 
 
 _NUMBER_NAME = re.compile(

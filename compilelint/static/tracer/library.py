@@ -78,7 +78,7 @@ _SIZED = frozenset(
 )
 _TENSOR_PREFIXES = (
     "torch.nn.functional.", "torch.linalg.", "torch.fft.", "torch.special.", "torch.ops.aten.", "einops.",
-    "torch_scatter.", "torchvision.ops.", "xformers.ops.", "flash_attn.",
+    "einx.", "torch_scatter.", "torchvision.ops.", "xformers.ops.", "flash_attn.",
 )  # fmt: skip
 DISTRIBUTIONS = ("torch.distributions.", "pyro.distributions.")
 _OF_DISTRIBUTIONS = frozenset(

@@ -251,7 +251,9 @@ def is_instance(value: Value, wanted: Value) -> bool | None:
         return None
     name = wanted.name if isinstance(wanted, External) else ""
     if isinstance(value, Tensor):
-        return True if name in _TENSOR_CLASSES else (None if name.startswith("torch.") or not name else False)
+        if name.startswith("torch.") or not name:  # `torch.LongTensor` also asks for the width and the device
+            return True if name == "torch.Tensor" else None
+        return False
     if isinstance(value, (Const, Scalar)):
         if name in _BUILTIN_CLASSES:
             return value.type == _BUILTIN_CLASSES[name] or (value.type == "bool" and name == "builtins.int")
