@@ -470,3 +470,18 @@ def test_a_function_reached_in_two_ways_is_reported_once_and_as_sure_as_the_sure
     assert len(seen.sightings) > 1
     (finding,) = seen.findings
     assert finding.confidence == "certain"
+
+
+@pytest.mark.parametrize(
+    ("method", "kind"),
+    [("set_timesteps", "a Python int passed in or a scalar tensor"), ("reset", "a Python int passed in")],
+)
+def test_a_loop_over_a_schedule_passes_the_items_of_a_tensor(method: str, kind: str) -> None:
+    scheduler = (
+        f"import torch\nclass Scheduler:\n    def {method}(self, n):\n        self.n = n\n"
+        "    def step(self, output: torch.Tensor, timestep: int):\n"
+        "        if isinstance(timestep, torch.LongTensor):\n            raise ValueError\n"
+        "        probe(timestep)\n        return output\n"
+    )
+    seen = probe({"pkg/__init__.py": "", "pkg/scheduling.py": scheduler})
+    assert seen.kinds() == {kind}
