@@ -296,3 +296,15 @@ def test_a_tensor_that_is_taken_for_a_number(line: str, found: bool) -> None:
         f"        x = model(x)\n        y = {line}\n"
     )
     assert any(finding.rule == "CL701" for finding in check(HEAD + text)) is found
+
+
+@pytest.mark.parametrize(
+    ("test", "found"),
+    [("done.all()", False), ("rewards.mean() > 0", False), ("rewards.softmax(-1).sum() > 0", True)],
+)
+def test_what_arrays_can_do_too_says_nothing_outside_of_the_model(test: str, found: bool) -> None:
+    text = (
+        "def act(policy_model, env, obs):\n    for _ in range(9):\n        action = policy_model(obs)\n"
+        f"        obs, rewards, done = env.step(action)\n        if {test}:\n            obs = env.reset()\n"
+    )
+    assert any(finding.rule == "CL701" for finding in check(HEAD + text)) is found

@@ -102,6 +102,16 @@ def settled(values):
 ---
 probe(settled(x))  # a scalar tensor of bool (by annotation or use)
 
+def root(values):
+    return eval("torch").sqrt(values)
+---
+probe(root(x))  # unknown
+
+def highest(values):
+    return eval("torch").max(values)
+---
+probe(highest(x))  # unknown
+
 def first(values):
     return eval("[values]").copy()
 ---

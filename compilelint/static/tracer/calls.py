@@ -119,33 +119,57 @@ def _call(function: Value, args: tuple[Value, ...], keywords: Keywords, node: as
         return library.call(function.name, args, keywords, node, frame)
     if isinstance(function, Unknown):
         call_back((*args, *keywords.values()), args, node, frame)
-        return _by_method(node)
+        return _by_method(node, args, frame)
     return UNKNOWN
 
 
-_OF_TENSORS = frozenset(
+_WITHOUT_ARGUMENTS = frozenset(
     (
-        "abs sum mean std var norm any all max min amax amin argmax argmin softmax log_softmax sigmoid tanh relu exp "
-        "log log10 log2 sqrt rsqrt square sin cos clamp clamp_min clamp_max unsqueeze squeeze view view_as reshape "
-        "permute transpose expand expand_as repeat_interleave masked_fill masked_select masked_scatter gather scatter "
-        "scatter_add index_select index_fill cumsum cumprod flatten contiguous matmul bmm eq ne lt gt le ge isnan "
-        "isinf isfinite logical_and logical_or logical_not new_zeros new_ones new_full new_tensor long"
+        "abs exp log log10 log2 sqrt rsqrt square sin cos sigmoid tanh relu isnan isinf isfinite logical_not contiguous"
+        " long"
     ).split()
 )
-"""Methods that say their receiver is a tensor: no list, text, dict, or module has them."""
+_OF_TWO = frozenset("matmul bmm eq ne lt gt le ge view_as expand_as masked_select logical_and logical_or".split())
+_OF_TENSORS = (
+    frozenset(
+        (
+            "norm amax amin softmax log_softmax clamp clamp_min clamp_max unsqueeze view permute expand"
+            " repeat_interleave masked_fill masked_scatter gather scatter scatter_add index_select index_fill new_zeros"
+            " new_ones new_full new_tensor"
+        ).split()
+    )
+    | _WITHOUT_ARGUMENTS
+    | _OF_TWO
+)
+"""Methods that say their receiver is a tensor: no list, text, dict, array or module has them."""
+_OF_ARRAYS_TOO = frozenset(
+    "sum mean std var any all max min argmax argmin squeeze reshape transpose flatten cumsum".split()
+)
+"""Methods that arrays have as well, which compiled code treats as tensors."""
 
 
-def _by_method(node: ast.AST | None) -> Value:
+def _by_method(node: ast.AST | None, args: tuple[Value, ...], frame: Frame) -> Value:
     """What `x.item()`, `x.tolist()` or `x.abs()` gives where `x` is unknown: only tensors have such methods."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return UNKNOWN
     name = node.func.attr
-    if name in _OF_TENSORS:
+    if _is_method_of_tensor(name, args, frame):
         return Tensor("bool" if name in ("any", "all") else None, sure=False)
     if name in ("item", "tolist") and not (node.args or node.keywords):
         number = Scalar("number", "tensor")
         return number if name == "item" else Sequence("list", None, join_all([number, Sequence("list", None, number)]))
     return UNKNOWN
+
+
+def _is_method_of_tensor(name: str, args: tuple[Value, ...], frame: Frame) -> bool:
+    """Whether a method of something unknown is a tensor's, and not `backend.sqrt(x)` or `logger.log("loss", x)`."""
+    if name not in _OF_TENSORS and not (name in _OF_ARRAYS_TOO and frame.mode == "compiled"):
+        return False
+    if name in _WITHOUT_ARGUMENTS:
+        return not args
+    if name in _OF_TWO:
+        return len(args) == 1
+    return not (args and isinstance(args[0], (Tensor, Array)))
 
 
 def _call_instance(
