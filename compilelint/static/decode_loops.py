@@ -22,6 +22,8 @@ _NO_STEP = _MODEL_VERBS | frozenset(
 )
 """Words in the names of functions that are given a model and do more than one step with it, or none."""
 _TRAINING_WORDS = frozenset({"backward", "zero_grad"})
+_NO_DECODING = frozenset("train training validate validation eval evaluate evaluation test".split())
+"""Words in the names of steps that are none of a decode loop."""
 
 
 def decode_loops(ref: FunctionRef, module: ModuleIndex) -> list[ast.For | ast.While]:
@@ -49,7 +51,7 @@ def each_turn(loop: ast.For | ast.While) -> Iterator[ast.AST]:
 def _decodes(loop: ast.For | ast.While, steps: frozenset[str], stateful: frozenset[str]) -> bool:
     nodes = [node for statement in loop.body for node in nodes_in(statement)]
     calls = [node for node in nodes if isinstance(node, ast.Call)]
-    if any(isinstance(c.func, ast.Attribute) and c.func.attr in _TRAINING_WORDS for c in calls):
+    if any(_trains(call) for call in calls):
         return False
     turn = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)} if isinstance(loop, ast.For) else set()
     return any(
@@ -57,6 +59,14 @@ def _decodes(loop: ast.For | ast.While, steps: frozenset[str], stateful: frozens
         or ((_last_name(call.func) in steps or _names_model(call)) and _feeds_back(call, nodes, turn))
         for call in calls
     )
+
+
+def _trains(call: ast.Call) -> bool:
+    """`loss.backward()`, `optimizer.zero_grad()`, and `self.optim.step(loss)`."""
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    steps = call.func.attr == "step" and "optim" in ast.unparse(call.func.value).lower()
+    return steps or call.func.attr in _TRAINING_WORDS
 
 
 @cache
@@ -139,7 +149,7 @@ def _names_model(call: ast.Call) -> bool:
 def _is_model_word(name: str) -> bool:
     """`model`, `draft_model`, `model_fn`, `decode_step`; not `load_model`, nor `model_parameters`."""
     parts = name.lower().strip("_").split("_")
-    if parts[0] in _MODEL_VERBS:
+    if parts[0] in _MODEL_VERBS or _NO_DECODING.intersection(parts):
         return False
     return parts[-1] in _MODEL_WORDS or (parts[0] in _MODEL_WORDS and parts[-1] in _CALL_WORDS)
 

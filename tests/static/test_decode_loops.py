@@ -26,6 +26,11 @@ LOOPS = {
     "trains": ("for _ in range(9):\n        x = model(x)\n        x.sum().backward()\n        probe(x)", False),
     "calls no model": ("for _ in range(9):\n        x = rotate(x)\n        probe(x)", False),
     "steps an optimizer": ("for _ in range(9):\n        loss = optimizer.step(loss)\n        probe(loss)", False),
+    "steps an optimizer with the loss": (
+        "for _ in range(9):\n        x = model(x)\n        self.optim.step(x.sum())\n        probe(x)",
+        False,
+    ),
+    "validates": ("for _ in range(9):\n        x = self.validation_step(x)\n        probe(x)", False),
     "the own step": ("for _ in range(9):\n        x = self.step(x)\n        probe(x)", True),
     "steps a scheduler": ("for _ in range(9):\n        x = scheduler.step(x)\n        probe(x)", False),
     "a draft model": ("for _ in range(9):\n        x = self.draft_model(x)\n        probe(x)", True),

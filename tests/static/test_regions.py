@@ -292,6 +292,24 @@ def test_what_a_file_is_generated_from_is_not_compiled(written_from_it: bool) ->
     assert {sighting.path for sighting in seen.sightings} == paths
 
 
+def test_a_public_function_that_loads_weights_however_deep_is_around_the_model() -> None:
+    text = """
+        import torch
+        from torch import nn
+        class Net(nn.Module):
+            def forward(self, x): return x
+        def make(): return fill(Net())
+        def fill(net):
+            net.load_state_dict({})
+            return net
+        def preload(): return make()
+        def decode(x: torch.Tensor):
+            probe(x)
+            return preload()(x).abs()
+        """
+    assert not probe({"pkg/__init__.py": "", "pkg/ops.py": text}).functions("compiled")
+
+
 def test_a_public_function_that_calls_something_compiled_is_around_the_model() -> None:
     text = """
         import torch

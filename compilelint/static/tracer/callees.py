@@ -61,6 +61,11 @@ def is_host_call(callee: str) -> bool:
     return callee.startswith("torch.nn.") and _LAYER.fullmatch(callee.rpartition(".")[2]) is not None
 
 
+def handles_models(callee: str) -> bool:
+    """Whether a method is called on models as a whole, by code that no model calls, however deep: it loads weights."""
+    return callee.rpartition(".")[2] in _HOST_METHODS
+
+
 def callee_name(function: Value, node: ast.expr) -> str:
     """The dotted name of what is called; see `compilelint.rule.View.callee`."""
     if not isinstance(function, Union):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from compilelint.static.tracer import attributes, builtin_calls, containers, effects, library
-from compilelint.static.tracer.callees import call_back, callee_name, is_host_call
+from compilelint.static.tracer.callees import call_back, callee_name, handles_models, is_host_call
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import (
     UNKNOWN,
@@ -42,8 +42,8 @@ def call_node(node: ast.Call, frame: Frame) -> Value:
     callee = frame.callees[node] = callee_name(function, node.func)
     frame.arguments[node] = (args, keywords)
     effects.note_call(node, args, frame)
-    # Deeper down it may be what a rare branch does: a table read once, a dump for debugging.
-    if frame.depth <= 1 and is_host_call(callee):
+    # Deeper down a host call may be what a rare branch does: a table read once, a dump for debugging.
+    if handles_models(callee) or (frame.depth <= 1 and is_host_call(callee)):
         frame.mark_driver()
     if callee == "builtins.super":
         return _super(args, frame)

@@ -60,11 +60,13 @@ class HeldFrames:
     def __init__(self) -> None:
         self._frames: dict[Way, Frame] = {}
         self._entered: dict[Frame, list[tuple[Way, ast.AST | None]]] = {}
+        self._driving: set[Way] = set()
 
     def clear(self) -> None:
         """Let go of all frames, which hold the tracer that holds them."""
         self._frames.clear()
         self._entered.clear()
+        self._driving.clear()
 
     def hold(self, way: Way, frame: Frame) -> None:
         """Keep a finished frame."""
@@ -75,24 +77,30 @@ class HeldFrames:
         self._entered.setdefault(caller, []).append((way, site))
 
     def drives(self, way: Way) -> bool:
-        """Whether a frame kept here drives models, see `Frame.mark_driver`."""
+        """Whether a frame that is or was kept here drives models, see `Frame.mark_driver`."""
         frame = self._frames.get(way)
-        return frame is not None and frame.drives
+        return way in self._driving or (frame is not None and frame.drives)
 
     def take(self, way: Way, why: str) -> Iterator[Frame]:
         """Give out the frames that a root leads to, callees first, each with the call path from this root.
 
         Frames that some region has reached before are not among them.
         """
-        root = self._frames.pop(way, None)
+        root = self._pop(way)
         if root is not None:
             root.caller, root.site, root.why = None, None, why
             yield from self._below(root)
             yield root
 
+    def _pop(self, way: Way) -> Frame | None:
+        frame = self._frames.pop(way, None)
+        if frame is not None and frame.drives:
+            self._driving.add(way)
+        return frame
+
     def _below(self, caller: Frame) -> Iterator[Frame]:
         for way, site in self._entered.pop(caller, ()):
-            frame = self._frames.pop(way, None)
+            frame = self._pop(way)
             if frame is not None:
                 frame.caller, frame.site = caller, site
                 yield from self._below(frame)
