@@ -30,7 +30,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import assigned_once
+from compilelint.static.questions import assigned_to
 from compilelint.static.values import Scalar, options
 
 HAZARD = "graph-break"
@@ -54,16 +54,16 @@ def flags_of(call: ast.Call, view: View) -> Iterator[tuple[str, ast.expr]]:
             yield name, argument
 
 
-def compares_sizes(node: ast.expr, view: View) -> bool:
+def compares_sizes(node: ast.expr, view: View, seen: frozenset[str] = frozenset()) -> bool:
     """Whether the value of `node` may be the outcome of a comparison of sizes that nobody asked for its truth."""
     if isinstance(node, ast.Name):
-        made = assigned_once(view.function, node.id)
-        if made is not None:
-            return compares_sizes(made, view)
+        made = assigned_to(view.function, node.id)
+        if made:
+            return node.id not in seen and any(compares_sizes(part, view, seen | {node.id}) for part in made)
     if isinstance(node, ast.BoolOp):
-        return compares_sizes(node.values[-1], view)  # the operands before it are asked for their truth
+        return compares_sizes(node.values[-1], view, seen)  # the operands before it are asked for their truth
     if isinstance(node, ast.Call) and view.callee(node) == "builtins.bool" and node.args:
-        return compares_sizes(node.args[0], view)
+        return compares_sizes(node.args[0], view, seen)
     return any(option == Scalar("bool", "shape") for option in options(view.kind(node)))
 
 

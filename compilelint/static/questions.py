@@ -20,6 +20,11 @@ def assigned_once(function: FunctionNode, name: str) -> ast.expr | None:
     return values[0] if len(values) == 1 else None
 
 
+def assigned_to(function: FunctionNode, name: str) -> tuple[ast.expr, ...]:
+    """All expressions that `function` assigns to the local variable `name`."""
+    return _assignments(function).get(name, ())
+
+
 @lru_cache(maxsize=1024)
 def _assignments(function: FunctionNode) -> dict[str, tuple[ast.expr, ...]]:
     """By variable, what a function assigns to it; found once per function, since rules ask at every call."""

@@ -109,10 +109,19 @@ class Sequence:
 
 @kind(frozen=True, slots=True)
 class Mapping:
-    """A dict. `entries` are the constant keys known; `element` is the join of every other value."""
+    """A dict. `entries` are the constant keys known; `element` is the join of every other value.
+
+    `empty` tells `{}`, of which all is known, from a dict of unknown values.
+    """
 
     entries: tuple[tuple[object, Value], ...] = ()
     element: Value = UNKNOWN
+    empty: bool = False
+
+    @property
+    def unlisted(self) -> Value:
+        """What a key gives that is not among `entries`: unknown where some of the other values are."""
+        return UNKNOWN if UNKNOWN in options(self.element) else self.element
 
 
 @kind(frozen=True, slots=True)
@@ -316,6 +325,8 @@ def _merge(old: Value, new: Value) -> Value | None:
         head = tuple(map(join, first_of(old), first_of(new))) if old.form == "tuple" else ()
         return Sequence(old.form, None, join(element_of(old), element_of(new)), head if differ(head) else ())
     if isinstance(old, Mapping) and isinstance(new, Mapping):
+        if old.empty or new.empty:
+            return new if old.empty else old
         keys = dict(old.entries)
         for key, value in new.entries:
             keys[key] = join(keys[key], value) if key in keys else value
@@ -380,20 +391,6 @@ def tensors_in(value: Value) -> tuple[Tensor, ...]:
 def as_claimed(value: Value) -> Value:
     """`value` as sure as an annotation would make it."""
     return Tensor(value.element, value.rank, False, value.host) if isinstance(value, Tensor) else value
-
-
-def in_common(values: list[Value]) -> Value:
-    """What may be said of one more value that was made as `values` were.
-
-    A function that gave tensors for other arguments gives one for these, as far as anything is known. One that gave
-    tensors and other things says nothing, and a dict or list is asked the same about what is in it.
-    """
-    found = [option for value in values for option in options(value) if option is not UNKNOWN]
-    if found and all(isinstance(option, Tensor) or option == NONE for option in found):
-        return join_all(as_claimed(option) for option in found)
-    if found and all(isinstance(option, Mapping) for option in found) and len(set(found)) > 1:
-        return Mapping((), in_common([element_of(option) for option in found]))
-    return UNKNOWN if any(isinstance(option, Tensor) for option in found) else join_all(values)
 
 
 def gives_tensors(value: Value) -> bool:

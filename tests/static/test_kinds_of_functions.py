@@ -154,7 +154,7 @@ probe(flags)  # a tensor of bool
 def gather(**tensors):
     return {name: t > 0 for name, t in tensors.items()}
 ---
-probe(gather(a=x)["a"])  # a tensor of bool or unknown
+probe(gather(a=x)["a"])  # unknown
 
 def deep(t):
     if t.dim() == 1:

@@ -152,7 +152,7 @@ probe(out["b"])  # a tensor of bool
 out = {}
 for key in ["a", "b"]:
     out[key] = mask
-probe(out["a"])  # unknown or a tensor of bool
+probe(out["a"])  # a tensor of bool
 
 out = defaultdict(list)
 out["a"].append(x)

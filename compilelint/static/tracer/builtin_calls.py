@@ -255,6 +255,8 @@ def _key_and_value(item: Value) -> tuple[object, Value] | None:
 
 def _dict(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame: Frame) -> Value:
     entries = {key: value for key, value in keywords.items() if key not in ("*", "**")}
+    if not args and not keywords:
+        return Mapping(empty=True)
     first = args[0] if args else Mapping()
     if isinstance(first, Mapping):
         return Mapping((*first.entries, *entries.items()), first.element)

@@ -92,13 +92,13 @@ def _mapping_method(
             for key, value in receiver.entries:
                 if key == args[0].value:
                     return value
-            if receiver.element == UNKNOWN and receiver.entries:
+            if receiver.unlisted == UNKNOWN and receiver.entries:
                 return default
             # `kwargs.get("debug", False)` asks for a flag, whatever else the dict holds.
             return (
                 Scalar("bool")
                 if isinstance(default, Const) and default.type == "bool"
-                else join(receiver.element, default)
+                else join(receiver.unlisted, default)
             )
         # The default tells what sort of thing is asked for.
         return join(element_of(receiver) if default == NONE or gives_tensors(default) else UNKNOWN, default)
@@ -114,7 +114,8 @@ def _mapping_method(
         entries: dict[object, Value] = dict(receiver.entries)
         entries.update(other.entries)
         entries.update(keywords.items())
-        _rebind(node, Mapping(tuple(entries.items()), join(receiver.element, other.element)), frame)
+        both = other.element if receiver.empty else join(receiver.element, other.element)
+        _rebind(node, Mapping(tuple(entries.items()), receiver.element if other.empty else both), frame)
         return NONE
     return receiver if name == "copy" else UNKNOWN
 

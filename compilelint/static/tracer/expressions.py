@@ -163,7 +163,7 @@ def _dict(node: ast.Dict, frame: Frame) -> Value:
             entries[key_value.value] = value
         else:
             loose.append(value)
-    return Mapping(tuple(entries.items()), join_all(loose))
+    return Mapping(tuple(entries.items()), join_all(loose), empty=not node.keys)
 
 
 def _lambda(node: ast.Lambda, frame: Frame) -> Value:

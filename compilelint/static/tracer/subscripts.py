@@ -114,7 +114,7 @@ def _from_mapping(owner: Mapping, index: Value) -> Value:
         for key, value in owner.entries:
             if key == index.value and type(key) is type(index.value):
                 return value
-        return owner.element
+        return owner.unlisted
     return element_of(owner)
 
 

@@ -25,6 +25,7 @@ from compilelint.static.tracer import (
     library,
     statements,
 )
+from compilelint.static.tracer.agreement import in_common
 from compilelint.static.tracer.annotations import value_of_annotation
 from compilelint.static.tracer.frame import Env, Frame, Mode
 from compilelint.static.tracer.held import HeldFrames, Way, most_ways
@@ -42,7 +43,6 @@ from compilelint.static.values import (
     ProjectModule,
     Sequence,
     Value,
-    in_common,
 )
 
 if TYPE_CHECKING:
