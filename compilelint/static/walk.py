@@ -67,10 +67,14 @@ class Walk:
         self.failures: list[Failure] = []
         self._watch = watch
         self._waiting: list[Frame] | None = None
+        self._around: set[FunctionRef] = set()
+        """What decode loops of the same file call: it stands around the model, not in it."""
 
     def _finished(self, frame: Frame) -> None:
         if self._watch is not None:
             self._watch(frame)
+        if frame.mode == "turn" and _loop_around(frame) is frame.module:
+            self._around.add(frame.ref)
         if self._waiting is not None and frame.mode == "compiled":
             self._waiting.append(frame)
         else:
@@ -97,12 +101,12 @@ class Walk:
             failures=tuple(self.failures),
             fallbacks=self.flagger.fallbacks,
             unread=tuple(Failure(self.tracer.display_path(path), str(error), error.line) for path, error in unread),
-            entered=frozenset(name for ref in self.tracer.entered if (name := self._name(ref))),
+            entered=frozenset(name for ref in self.tracer.entered | self._around if (name := self._name(ref))),
             public=tuple(
                 self._name(root.ref)
                 for module in (modules if self.task.public is None else ())
                 for root in self._public(module)
-                if root.ref not in self.tracer.entered
+                if root.ref not in self.tracer.entered | self._around
             ),
             read=readings(self.program, self.task, findings, self.tracer.display_path, self.flagger.pattern)
             if self.kept
@@ -308,3 +312,11 @@ class Walk:
                     self._start(ref, "compiled", "named in entry-points")
                 return
         self.failures.append(Failure(entry, f"entry point: {name} defines no function {dotted!r}"))
+
+
+def _loop_around(frame: Frame) -> ModuleIndex | None:
+    """The file of the decode loop that leads to a frame."""
+    caller = frame.caller
+    while caller is not None and caller.mode != "decode-loop":
+        caller = caller.caller
+    return None if caller is None else caller.module

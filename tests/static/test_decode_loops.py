@@ -313,3 +313,18 @@ def test_what_arrays_can_do_too_says_nothing_outside_of_the_model(test: str, fou
         f"        obs, rewards, done = env.step(action)\n        if {test}:\n            obs = env.reset()\n"
     )
     assert any(finding.rule == "CL701" for finding in check(HEAD + text)) is found
+
+
+def test_a_public_function_that_a_decode_loop_calls_is_around_the_model() -> None:
+    text = """
+        import torch
+        def sample(logits: torch.Tensor): return probe(logits.argmax(-1))
+        def rotate(x: torch.Tensor): return probe(x + 1)
+        def generate(model, x: torch.Tensor):
+            for _ in range(9):
+                x = sample(model(x))
+            return x
+        """
+    seen = probe({"pkg/__init__.py": "", "pkg/decoding.py": text})
+    assert seen.functions("compiled") == {"rotate"}
+    assert seen.functions("decode-loop") == {"sample"}
