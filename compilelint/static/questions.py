@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 
-from compilelint.rule import View
 from compilelint.static.definitions import FunctionRef, class_members
 from compilelint.static.syntax import nodes_in, statements_in
 from compilelint.static.values import Instance, options
+
+if TYPE_CHECKING:
+    from compilelint.rule import View
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
 
