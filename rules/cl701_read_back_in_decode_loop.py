@@ -4,8 +4,8 @@
 
 In a loop that calls a model each turn and feeds its output back (token generation, denoising, integration), finds
 what reads a tensor's value on the host: `.item()`, `.tolist()`, `.cpu()`, `.numpy()`, `int(t)`, `print(t)`, `if t`,
-`while t`, and a tensor used as an index. Functions that the loop calls are included; the model's own `forward` is
-not.
+`while t`, and a tensor used as an index, a size or the bound of a slice. Functions that the loop calls are included;
+the model's own `forward` is not.
 
 ## Why it costs
 

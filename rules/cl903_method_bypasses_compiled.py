@@ -3,7 +3,7 @@
 ## What it does
 
 Finds a method call, `net.generate(ids)` or `net.encode(x)`, on what `torch.compile(module)` returned, where the
-method runs the model.
+method runs the model or a part of it.
 
 ## Why it costs
 

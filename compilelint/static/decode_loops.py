@@ -17,13 +17,11 @@ _MODEL_VERBS = frozenset(
     "get load save build make create set update init wrap prepare register is has move compile export train".split()
 )
 """First words of functions that do something to a model other than calling it."""
-_NO_STEP = _MODEL_VERBS | frozenset(
-    "generate evaluate eval validate validation test sample benchmark profile measure run main loss".split()
-)
-"""Words in the names of functions that are given a model and do more than one step with it, or none."""
-_TRAINING_WORDS = frozenset({"backward", "zero_grad"})
 _NO_DECODING = frozenset("train training validate validation eval evaluate evaluation test".split())
 """Words in the names of steps that are none of a decode loop."""
+_NO_STEP = _MODEL_VERBS | _NO_DECODING | frozenset("generate sample benchmark profile measure run main loss".split())
+"""Words in the names of functions that are given a model and do more than one step with it, or none."""
+_TRAINING_WORDS = frozenset({"backward", "zero_grad"})
 
 
 def decode_loops(ref: FunctionRef, module: ModuleIndex) -> list[ast.For | ast.While]:
@@ -121,8 +119,9 @@ def _attributes_set_from(call: ast.Call, function: ast.FunctionDef | ast.AsyncFu
 
 
 def _attribute_of_self(node: ast.AST) -> str:
-    of_self = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
-    return node.attr if of_self and isinstance(node, ast.Attribute) else ""
+    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+        return ""
+    return node.attr if node.value.id == "self" else ""
 
 
 def _last_name(node: ast.expr) -> str:
