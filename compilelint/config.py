@@ -124,6 +124,13 @@ def factory_name(text: str) -> str:
     return text
 
 
+def torch_release(value: object) -> str:
+    """`value` if it is a version of torch that has torch.compile, such as `2.13` or `2.14.1+cpu`; raises ValueError."""
+    if not re.match(r"([2-9]|\d\d+)\.\d+", text := _text(value)):
+        raise ValueError(f"expected a torch version from 2.0 on, such as '2.13', found '{text}'")
+    return text
+
+
 def _shared_folder(paths: list[Path]) -> Path | None:
     folders = [path if path.is_dir() else path.parent for path in paths]
     if not folders:
@@ -170,7 +177,8 @@ def _settings(file: Path, table: Mapping[str, Any]) -> Settings:
     values: dict[str, Any] = {}
     for key, value in table.items():
         if key not in _KEYS:
-            raise ConfigError(f"{file}: unknown key '{key}'{did_you_mean(key, _KEYS)}")
+            nested = "; here the keys stand at the top level, without [tool.compilelint]" if key == "tool" else ""
+            raise ConfigError(f"{file}: unknown key '{key}'{nested or did_you_mean(key, _KEYS)}")
         try:
             values[key.replace("-", "_")] = _KEYS[key](value)
         except ValueError as error:
@@ -223,12 +231,6 @@ def _one_of(choices: tuple[str, ...]) -> Callable[[object], str]:
     return check
 
 
-def _version(value: object) -> str:
-    if not re.match(r"\d+\.\d+", text := _text(value)):
-        raise ValueError(f"expected a torch version such as '2.13', found '{text}'")
-    return text
-
-
 def _table(value: object) -> Mapping[str, object]:
     if not isinstance(value, dict):
         raise ValueError(f"expected a table, found {_kind(value)}")
@@ -242,7 +244,8 @@ def _ignores(value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
 def _targets(value: object) -> tuple[tuple[str, str], ...]:
     targets = []
     for name, entry in _table(value).items():
-        entry = _table(entry)
+        if not isinstance(entry, dict):
+            raise ValueError(f"""{name}: expected a table with 'factory = "pkg.mod:function"', found {_kind(entry)}""")
         for key in entry:
             if key != "factory":
                 raise ValueError(f"{name}: unknown key '{key}'{did_you_mean(key, ['factory'])}")
@@ -267,7 +270,7 @@ _KEYS: dict[str, Callable[[object], object]] = {
     "min-confidence": _one_of(CONFIDENCES),
     "fail-on": _one_of(FAIL_ON),
     "entry-points": _texts,
-    "target-torch": _version,
+    "target-torch": torch_release,
     "engine": _one_of(ENGINES),
     "device": _one_of(DEVICES),
     "timeout": _seconds,

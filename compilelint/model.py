@@ -195,7 +195,11 @@ class TargetRun:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One run of compilelint, ready to be written in any format."""
+    """One run of compilelint, ready to be written in any format.
+
+    `files` counts the Python files that were checked, those that could not be read left out; `accepted` the findings
+    that are not among `findings` because the baseline accepts them.
+    """
 
     findings: tuple[Finding, ...]
     failures: tuple[Failure, ...] = ()
@@ -203,3 +207,4 @@ class Report:
     cards: tuple[RuleCard, ...] = ()
     torch: str = ""
     files: int = 0
+    accepted: int = 0

@@ -55,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("--compilelint-baseline and --compilelint-update-baseline go with --compilelint")
     if asked:
         if find_spec("torch") is None:
-            raise pytest.UsageError("--compilelint needs torch in this environment: pip install 'compilelint[runtime]'")
+            raise pytest.UsageError("--compilelint needs torch in this environment: pip install torch")
         config.pluginmanager.register(_Suite(config), _SUITE)
 
 

@@ -71,7 +71,7 @@ def test_findings_give_one_and_concise_lines(static: StaticPass, capsys: pytest.
     assert main(["--output-format", "concise"]) == 1
     out = capsys.readouterr().out.splitlines()
     assert out[0].startswith("model.py:6:17: CL201 `x.sum().item()` reads a tensor back.")
-    assert out[-1] == "Found 2 findings in 1 file."
+    assert out[2:] == ["Found 2 findings in 1 file.", "1 can be fixed with --fix --unsafe-fixes."]
 
 
 def test_check_may_be_left_out(static: StaticPass, capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,7 +112,10 @@ def test_clean_gives_zero(static: StaticPass, capsys: pytest.CaptureFixture[str]
         (["-", "model.py"], "takes no other path"),
         (["rule", "CL777"], "no rule is called 'CL777'"),
         (["explain", "model.py"], "expected FILE:LINE"),
+        (["explain"], "the following arguments are required: FILE:LINE ("),
         (["explain", "gone.py:3"], "gone.py: no such file"),
+        (["explain", "model.py:10"], "model.py has 9 lines, so no line 10"),
+        (["--target-torch", "newest"], "expected a torch version from 2.0 on, such as '2.13', found 'newest'"),
     ],
 )
 def test_bad_input_gives_two_and_one_line(
@@ -204,7 +207,18 @@ def test_baseline_accepts_what_it_holds(static: StaticPass, capsys: pytest.Captu
     static.findings = (ITEM, PRINT)
     capsys.readouterr()
     assert main(["--baseline", "known.json", "--output-format", "concise"]) == 1
-    assert "CL201" not in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "CL201" not in out
+    assert out.endswith("Found 1 finding in 1 file; 1 more in the baseline.\n")
+
+
+def test_only_files_that_could_be_read_count_as_checked(
+    static: StaticPass, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "broken.py").write_text("def f(:\n")
+    static.findings, static.failures = (), (Failure("broken.py", "invalid syntax", 1),)
+    assert main([]) == 1
+    assert capsys.readouterr().out == "No findings in 1 file; 1 input could not be checked.\n"
 
 
 def test_with_a_baseline_code_of_others_fails_nothing(
@@ -342,7 +356,9 @@ def test_python_without_docstrings_is_told_in_one_line() -> None:
     assert run.stderr == "compilelint: python -OO drops the docstrings that the rules are documented in: use -O\n"
 
 
-def test_outcomes_are_kept_where_one_says_and_cleaned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outcomes_are_kept_where_one_says_and_cleaned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model.py").write_text(SOURCE)
     assert main(["model.py", "--no-cache", "--exit-zero"]) == 0
@@ -354,6 +370,8 @@ def test_outcomes_are_kept_where_one_says_and_cleaned(tmp_path: Path, monkeypatc
     assert main(["clean"]) == 0
     assert not (tmp_path / ".compilelint_cache").exists()
     (tmp_path / "other").mkdir()
+    assert main(["clean"]) == 0
+    assert capsys.readouterr().out.endswith(f"nothing to remove: there is no {tmp_path / '.compilelint_cache'}\n")
     assert main(["clean", "--cache-dir", "other"]) == 2
     assert (tmp_path / "other").exists()
     (tmp_path / "compilelint.toml").write_text('cache-dir = "kept"')

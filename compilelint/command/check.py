@@ -171,7 +171,7 @@ def joined(
         from compilelint.merge import merge
 
         findings = merge(findings, runs)
-    findings = _sifted(findings, request, bool(runs))
+    findings, accepted = _new(_sifted(findings, request, bool(runs)), request)
     if with_fixes:
         from compilelint.fix import fixed
 
@@ -182,7 +182,8 @@ def joined(
         targets=runs,
         cards=all_cards() if _shows_cards(request.options) else (),
         torch=torch_version(request.settings, runs),
-        files=len(request.found.files),
+        files=_readable(request.found, failures, request.sources.cwd),
+        accepted=accepted,
     )
     return placed(report, request.sources)
 
@@ -219,7 +220,7 @@ def _cores() -> int:
 def _sifted(findings: tuple[Finding, ...], request: Request, ran: bool) -> tuple[Finding, ...]:
     from compilelint.sift.suppress import suppressed
 
-    options, settings, found, sources = request.options, request.settings, request.found, request.sources
+    settings, found, sources = request.settings, request.found, request.sources
     shown = {file: _shown(file, sources.cwd) for file in found.files}
     pointed_at = {finding.path for finding in findings}.difference(shown.values())
     findings = suppressed(
@@ -233,24 +234,34 @@ def _sifted(findings: tuple[Finding, ...], request: Request, ran: bool) -> tuple
     findings = tuple(f for f in findings if f.rule != SUPPRESSION_CARD.code or f.path in own)
     findings = selected(findings, settings)
     findings = outside_per_file_ignores(findings, settings, sources.cwd)
-    findings = sure_enough(findings, settings.min_confidence)
-    if settings.baseline and not options.update_baseline:
-        from compilelint.sift.baseline import not_in_baseline, read_baseline
+    return sure_enough(findings, settings.min_confidence)
 
-        findings = not_in_baseline(findings, read_baseline(settings.baseline))
+
+def _new(findings: tuple[Finding, ...], request: Request) -> tuple[tuple[Finding, ...], int]:
+    """The findings on changed lines that the baseline does not accept, and how many there it does."""
+    options, settings, sources = request.options, request.settings, request.sources
     if options.diff_base:
         from compilelint.sift.changed import changed_lines, on_changed_lines
 
         findings = on_changed_lines(findings, changed_lines(options.diff_base, sources.cwd), sources)
-    return findings
+    if settings.baseline is None or options.update_baseline:
+        return findings, 0
+    from compilelint.sift.baseline import not_in_baseline, read_baseline
+
+    new = not_in_baseline(findings, read_baseline(settings.baseline))
+    return new, len(findings) - len(new)
+
+
+def _readable(found: Discovery, failures: Sequence[Failure], cwd: Path) -> int:
+    """How many of the files found could be read and parsed."""
+    unread = {failure.path for failure in failures}
+    return sum(_shown(file, cwd) not in unread for file in found.files)
 
 
 def _checked(report: Report, found: Discovery) -> bool:
     """Whether anything at all was checked: a file that could be read, a target that ran, or nothing was asked for."""
-    unread = {failure.path for failure in report.failures}
-    read = any(_shown(file, Path.cwd()) not in unread for file in found.files)
     finished = any(run.status == "ok" for run in report.targets)
-    return read or finished or (found.excluded > 0 and not report.failures and not found.empty)
+    return bool(report.files) or finished or (found.excluded > 0 and not report.failures and not found.empty)
 
 
 def _check_fix_options(options: argparse.Namespace, arguments: Sequence[str]) -> None:

@@ -17,6 +17,7 @@ def run(options: argparse.Namespace) -> int:
     named = [Path(os.path.normpath(cwd / argument)) for argument in options.paths or ["."]]
     folder = settings_for(options, named, cwd).cache_folder
     if folder is None or not folder.exists():
+        print(f"nothing to remove: there is no {folder}")
         return 0
     if not (folder / "CACHEDIR.TAG").is_file():
         raise ConfigError(f"{folder}: no cache folder of compilelint (it has no CACHEDIR.TAG); remove it yourself")

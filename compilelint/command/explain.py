@@ -9,6 +9,7 @@ from pathlib import Path
 from compilelint.command.options import settings_for
 from compilelint.command.output import write_stdout
 from compilelint.config import ConfigError, Settings
+from compilelint.report.tally import plural
 from compilelint.source import Sources
 from compilelint.static.discover import discover
 
@@ -32,8 +33,13 @@ def run(options: argparse.Namespace) -> int:
 
 def _line(path: str, line: int, cell: str | None) -> int:
     """The line that the static pass knows: in a notebook, that of the module its cells make. Raises ConfigError."""
-    notebook = Sources(Path.cwd()).notebook(path)
+    sources = Sources(Path.cwd())
+    notebook = sources.notebook(path)
     if notebook is None:
+        lines = sources.lines(path)
+        length = len(lines) - (lines[-1] == "")  # what stands behind the last line end is no line
+        if not 0 < line <= length:
+            raise ConfigError(f"explain: {path} has {plural(length, 'line')}, so no line {line}")
         return line
     if cell is None:
         raise ConfigError(f"explain: a line of a notebook needs its cell: '{path}:cell 1:{line}'")

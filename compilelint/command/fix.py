@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from compilelint.command.output import write_stdout
-from compilelint.fix.apply import LeftAloneError, changes, write
+from compilelint.fix.apply import Change, LeftAloneError, changes, write
 from compilelint.model import Report
 from compilelint.report.tally import plural
 from compilelint.source import Sources
@@ -31,8 +31,15 @@ def show(report: Report, sources: Sources, *, unsafe: bool) -> int:
         before, after = _LINE.findall(change.before), _LINE.findall(change.after)
         for line in difflib.unified_diff(before, after, f"a/{change.path}", f"b/{change.path}"):
             write_stdout(line if line.endswith(("\n", "\r")) else f"{line}\n\\ No newline at end of file\n")
-    print(f"compilelint: {_told(sum(change.fixed for change in made), len(made), 'would fix')}", file=sys.stderr)
+    count = _fixed(made)
+    more = 0 if unsafe else _fixed(changes(report.findings, sources, unsafe=True)) - count
+    rest = f"; {more} more with --unsafe-fixes" if more else ""
+    print(f"compilelint: {_told(count, len(made), 'would fix')}{rest}", file=sys.stderr)
     return int(bool(made))
+
+
+def _fixed(made: Iterable[Change]) -> int:
+    return sum(change.fixed for change in made)
 
 
 def fix(

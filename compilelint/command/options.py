@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from compilelint.config import DEVICES, FAIL_ON, ConfigError, Settings, did_you_mean, load_settings
+from compilelint.config import DEVICES, FAIL_ON, ConfigError, Settings, did_you_mean, load_settings, torch_release
 from compilelint.model import CONFIDENCES
 from compilelint.report import FORMATS
 
@@ -119,7 +119,7 @@ def run_parser() -> Parser:
     parser.add_argument("paths", nargs="*", metavar="PATH", help="files and folders (default: .)")
     group = parser.add_argument_group("runtime")
     group.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="for the program (default: none)")
-    group.add_argument("--target-torch", metavar="VERSION", help="the torch version to speak about")
+    group.add_argument("--target-torch", type=_version, metavar="VERSION", help="the torch version to speak about")
     _selection_options(parser)
     _file_options(parser)
     _output_options(parser)
@@ -141,7 +141,11 @@ def explain_parser() -> Parser:
     parser = Parser(prog="compilelint explain", description="Why is this line compiled, and what would happen there?")
     parser.add_argument("place", metavar="FILE:LINE")
     parser.add_argument(
-        "paths", nargs="*", metavar="PATH", help="code that leads there (default: files of its package that name it)"
+        "paths",
+        nargs="*",
+        default=[],  # without one, argparse calls PATH required where FILE:LINE is missing
+        metavar="PATH",
+        help="code that leads there (default: files of its package that name it)",
     )
     _config_options(parser)
     return parser
@@ -187,7 +191,7 @@ def _runtime_options(parser: Parser) -> None:
     )
     group.add_argument("--device", choices=DEVICES, help="where targets run (default: auto)")
     group.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="for each target (default: 300)")
-    group.add_argument("--target-torch", metavar="VERSION", help="the torch version to speak about")
+    group.add_argument("--target-torch", type=_version, metavar="VERSION", help="the torch version to speak about")
 
 
 def _fix_options(parser: Parser) -> None:
@@ -318,6 +322,13 @@ def _ignores(text: str) -> list[tuple[str, tuple[str, ...]]]:
     if not colon or not pattern or not _codes(codes):
         raise argparse.ArgumentTypeError(f"expected PATTERN:CODES such as 'tests/*:CL4', found '{text}'")
     return [(pattern, tuple(_codes(codes)))]
+
+
+def _version(text: str) -> str:
+    try:
+        return torch_release(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _seconds(text: str) -> float:

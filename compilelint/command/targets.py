@@ -17,7 +17,7 @@ def target_specs(asked: Sequence[str] | None, settings: Settings) -> tuple[Targe
     """The targets that `--target` names, or all configured ones. Raises ConfigError for a name nobody configured."""
     configured = dict(settings.targets)
     if find_spec("torch") is None:
-        raise ConfigError("the runtime pass needs torch: pip install 'compilelint[runtime]'")
+        raise ConfigError("the runtime pass needs torch beside compilelint, in the same environment: pip install torch")
     if not asked and not configured:
         raise ConfigError(
             '--runtime: no targets; add [tool.compilelint.targets.NAME] with factory = "pkg.mod:function", '

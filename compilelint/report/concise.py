@@ -8,12 +8,12 @@ from __future__ import annotations
 from compilelint.model import Finding, Report
 from compilelint.report import Look
 from compilelint.report.rank import by_place
-from compilelint.report.tally import one_line, statistics_lines, summary_line
+from compilelint.report.tally import closing_lines, one_line, statistics_lines
 from compilelint.source import Sources
 
 
 def concise(report: Report, look: Look) -> str:
-    """The findings by place, the targets that died, and one line that sums up."""
+    """The findings by place, the targets that died, and what sums up."""
     lines = [_line(finding, look.sources) for finding in by_place(report.findings)]
     lines += [
         f"target {one_line(run.name)}: {run.status}: {one_line(run.detail)}"
@@ -23,7 +23,7 @@ def concise(report: Report, look: Look) -> str:
     if look.statistics:
         lines = statistics_lines(report.findings)
     if not look.quiet:
-        lines.append(summary_line(report))
+        lines += closing_lines(report)
     return "".join(f"{line}\n" for line in lines)
 
 

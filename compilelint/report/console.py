@@ -15,7 +15,7 @@ from compilelint.model import Evidence, Finding, Report, Step
 from compilelint.report import Look
 from compilelint.report.excerpt import Excerpt
 from compilelint.report.rank import by_place, level
-from compilelint.report.tally import one_line, statistics_lines, summary_line
+from compilelint.report.tally import closing_lines, one_line, statistics_lines
 from compilelint.report.target_table import target_table
 from compilelint.source import Sources
 
@@ -41,7 +41,7 @@ class Labelled:
 
 
 def full(report: Report, look: Look) -> str:
-    """Every finding in the order of the source, then targets, counts and one line that sums up."""
+    """Every finding in the order of the source, then targets, counts and what sums up."""
     out = io.StringIO()
     console = Console(
         file=out,
@@ -71,7 +71,8 @@ def full(report: Report, look: Look) -> str:
             console.print(line)
         console.print()
     if not look.quiet:
-        console.print(summary_line(report), style="bold" if report.findings else "bold green", soft_wrap=True)
+        for line in closing_lines(report):
+            console.print(line, style="bold" if report.findings else "bold green", soft_wrap=True)
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().split("\n")[:-1])
 
 

@@ -39,7 +39,7 @@ def main() -> int:
     try:
         importlib.import_module("torch._dynamo")  # before the forks, which then need not
     except ImportError as error:
-        detail = f"torch can't be imported here ({error}); install it: pip install 'compilelint[runtime]'"
+        detail = f"torch can't be imported here ({error}); install it: pip install torch"
         recorder.send("failed", status="missing", detail=detail)
         return 0
     job = Job(arguments.name, arguments.factory, arguments.device, arguments.records, arguments.results)

@@ -57,7 +57,9 @@ def test_fix_makes_the_safe_fixes_and_reports_what_remains(model: Path, capsys: 
     said = capsys.readouterr()
     assert model.read_text() == SAFE
     assert said.err == "compilelint: fixed 2 findings in 1 file\n"
-    assert [line.split()[1] for line in said.out.splitlines()[:-1]] == ["CL401"]
+    remaining, _, rest = said.out.splitlines()
+    assert remaining.split()[1] == "CL401"
+    assert rest == "1 can be fixed with --fix --unsafe-fixes."
 
 
 def test_unsafe_fixes_are_made_when_named(model: Path, capsys: Capture) -> None:
@@ -96,6 +98,11 @@ def test_diff_without_a_fix_is_empty_and_clean(model: Path, capsys: Capture) -> 
     model.write_text(ALL)
     assert main(["model.py", "--diff"]) == 0
     assert capsys.readouterr() == ("", "compilelint: would fix nothing\n")
+
+
+def test_diff_tells_of_unsafe_fixes_that_it_leaves_out(model: Path, capsys: Capture) -> None:
+    assert main(["model.py", "--diff"]) == 1
+    assert capsys.readouterr().err == "compilelint: would fix 2 findings in 1 file; 1 more with --unsafe-fixes\n"
 
 
 def test_diff_of_standard_input(model: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

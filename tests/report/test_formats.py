@@ -12,7 +12,7 @@ from xml.etree.ElementTree import fromstring
 import pytest
 from samples import BREAK, ITEM, PRINT, SOURCE, confirmed, report
 
-from compilelint.model import Failure, Span, TargetRun
+from compilelint.model import Failure, Fix, Span, TargetRun
 from compilelint.report import FORMATS, Format, Look, render
 from compilelint.source import Sources
 
@@ -109,7 +109,20 @@ def test_concise_keeps_one_line_per_finding() -> None:
     lines = render(report(replace(ITEM, message="a\nb")), "concise", look()).splitlines()
     assert lines[0] == "model.py:6:17: CL201 a b"
     assert lines[1] == "target dead: crashed: signal 11"
-    assert len(lines) == 3
+    assert lines[2].startswith("Found 1 finding in 3 files; 1 input could not be checked; ")
+    assert lines[3:] == ["1 can be fixed with --fix --unsafe-fixes."]
+
+
+def test_what_can_be_fixed_is_counted_by_what_makes_it() -> None:
+    def said(*fixes: Fix) -> list[str]:
+        findings = [replace(ITEM, fixes=(fix,)) for fix in fixes]
+        return render(report(*findings), "concise", look()).splitlines()[len(fixes) + 2 :]
+
+    unsafe = ITEM.fixes[0]
+    safe, failed = replace(unsafe, safety="safe"), replace(unsafe, verified=False)
+    assert said(safe, safe, failed) == ["2 can be fixed with --fix."]
+    assert said(safe, unsafe, unsafe) == ["1 can be fixed with --fix, 2 more with --unsafe-fixes."]
+    assert said(failed) == []
 
 
 def test_github_worst_first_and_counts_what_is_hidden() -> None:
