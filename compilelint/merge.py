@@ -239,7 +239,8 @@ def _spelling(path: str) -> str:
 def _finding(path: str, line: int, items: Sequence[Evidence], place: Place) -> Finding:
     rule, name = RUNTIME_RULE
     hazard = next((item.hazard for item in items if item.hazard == "frame-skip"), items[0].hazard)
-    worst = next(item for item in items if item.hazard == hazard)
+    # Of recompiles, the one with which it gave up; else what was seen first.
+    worst = min((item for item in items if item.hazard == hazard), key=lambda item: item.channel != "recompile-limit")
     text = place.text.rstrip()
     column = len(text) - len(text.lstrip()) + 1
     return Finding(
@@ -262,7 +263,7 @@ def _finding(path: str, line: int, items: Sequence[Evidence], place: Place) -> F
 _SEEN: dict[Hazard, str] = {
     "graph-break": "the compiled graph breaks here",
     "frame-skip": "the compiler gives up on the whole function here",
-    "recompile": "the compiler compiles this function again and again",
+    "recompile": "the compiler compiles this function again",
     "host-sync": "the host waits for the GPU here",
     "cudagraph-skip": "CUDA graphs leave this out",
 }

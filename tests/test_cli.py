@@ -90,6 +90,7 @@ def test_clean_gives_zero(static: StaticPass, capsys: pytest.CaptureFixture[str]
     ("arguments", "message"),
     [
         (["nowhere"], "nowhere: no such file or folder"),
+        (["chek", "model.py"], "no command, file or folder is called 'chek'; did you mean 'check'?"),
         (["empty"], "no Python files found under empty"),
         (["--selct", "CL2"], "unknown option --selct; did you mean '--select'?"),
         (["--device", "tpu"], "argument --device: invalid choice: 'tpu'"),

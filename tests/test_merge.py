@@ -103,6 +103,13 @@ def test_a_break_that_nobody_predicted_is_a_finding_of_its_own(file: str) -> Non
     assert len(merged.evidence) == 2
 
 
+def test_of_recompiles_the_message_is_about_the_limit(file: str) -> None:
+    recompile = seen(file, 3, "recompile", hits=2, reason="A guard failed: n == 1")
+    limit = replace(recompile, channel="recompile-limit", reason="forward reached the recompile limit")
+    (merged,) = merge([], [ran(file, recompile, limit)])
+    assert merged.message == "the compiler compiles this function again: forward reached the recompile limit"
+
+
 def test_a_break_confirms_a_sync_but_does_not_replace_the_break(file: str) -> None:
     sync, break_ = merge([finding(3, "host-sync")], [ran(file, seen(file, 3))])
     assert (sync.verdict, break_.rule) == ("confirmed", "CL000")

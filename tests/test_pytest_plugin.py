@@ -122,7 +122,7 @@ def test_a_marked_test_fails_where_the_compiler_breaks_and_says_where(suite: pyt
             "    hint: *",
             "model.py:9 in Model.forward: the compiler gives up on the whole function here: * [[]GB0059[]]",
             "*_ test_recompiles _*",
-            "model.py:* in grows: the compiler compiles this function again and again: * no longer held: *cache*",
+            "model.py:* in grows: the compiler compiles this function again: A guard failed: *cache*",
             "*_ test_allowed_in_part _*",
             "model.py:9 *",
             "compile_clean: nothing was compiled in this test*",

@@ -69,7 +69,18 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         arguments, options.program = arguments[:end], arguments[end + 1 :]
         if not options.program and not {"-h", "--help"}.intersection(arguments):
             parser.error("name the program after '--', as in: compilelint run -- python train.py")
-    return parser.parse_args(arguments, options)  # type: ignore[no-any-return]
+    parsed: argparse.Namespace = parser.parse_args(arguments, options)
+    if command == "check" and parsed.paths[:1] == arguments[:1]:
+        _no_mistyped_command(parser, parsed.paths)
+    return parsed
+
+
+def _no_mistyped_command(parser: Parser, paths: Sequence[str]) -> None:
+    """An error for a first argument that is no file or folder, but nearly a command."""
+    for word in paths[:1]:
+        close = did_you_mean(word, COMMANDS)
+        if close and word.isalpha() and not Path(word).exists():
+            parser.error(f"no command, file or folder is called '{word}'{close}")
 
 
 def _top_level() -> Parser:

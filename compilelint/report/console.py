@@ -99,8 +99,10 @@ def _print_finding(console: Console, finding: Finding, excerpt: Excerpt, sources
     _note(console, "hazard", Text.assemble(*_hazard(finding)))
     if finding.region:
         _note(console, "region", *_path(finding.region, sources))
+    told: frozenset[str] = frozenset()
     for evidence in finding.evidence:
-        _note(console, f"seen by {one_line(evidence.target)}", *_evidence(evidence, finding))
+        _note(console, f"seen by {one_line(evidence.target)}", *_evidence(evidence, finding, told))
+        told |= frozenset(evidence.tried)
     if finding.instead:
         _note(console, "instead", _with_code(finding.instead))
     for fix in finding.fixes:
@@ -135,7 +137,8 @@ def _path(steps: Sequence[Step], sources: Sources) -> list[Text]:
     return lines
 
 
-def _evidence(evidence: Evidence, finding: Finding) -> list[Text | Labelled]:
+def _evidence(evidence: Evidence, finding: Finding, told: frozenset[str]) -> list[Text | Labelled]:
+    """What was seen, in lines; `told` are the trials that stand above already."""
     said: list[str] = [evidence.channel]
     if evidence.gb:
         said.append(evidence.gb)
@@ -148,11 +151,11 @@ def _evidence(evidence: Evidence, finding: Finding) -> list[Text | Labelled]:
         lines.append(Text(one_line(evidence.reason)))
     if (evidence.path, evidence.line) != (finding.path, finding.span.line):
         lines.append(Labelled("at", f"{evidence.path}:{evidence.line} {evidence.function}"))
-    if evidence.guard:
+    if evidence.guard and one_line(evidence.guard) not in one_line(evidence.reason):  # else a later one of its kind
         lines.append(Labelled("guard", evidence.guard))
     if evidence.hint and one_line(evidence.hint) != one_line(finding.instead):
         lines.append(Labelled("hint", evidence.hint))
-    lines += [Labelled("tried", text) for text in evidence.tried]
+    lines += [Labelled("tried", text) for text in evidence.tried if text not in told]
     if len(evidence.stack) > 1:
         trail = " → ".join(f"{step.function} {PurePath(step.path).name}:{step.line}" for step in evidence.stack)
         lines.append(Labelled("stack", trail))

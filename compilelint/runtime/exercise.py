@@ -63,7 +63,8 @@ def build(job: Job) -> Target:
         torch.set_default_device(device_of(job))
     target = _from_class(job.factory) if job.factory.startswith(huggingface.PREFIX) else _load(job.factory)()
     if not isinstance(target, Target):
-        raise TargetError("failed", f"{job.factory} returned a {type(target).__name__}; return a compilelint.Target")
+        kind = type(target).__name__
+        raise TargetError("failed", f"{job.factory} returned something of type {kind}; return a compilelint.Target")
     return devices.place(target, device_of(job))
 
 
@@ -140,7 +141,7 @@ def _load(factory: str) -> Callable[[], object]:
         found: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
-            folders = os.pathsep.join(sys.path[:3])
+            folders = os.pathsep.join(dict.fromkeys(sys.path[:3]))
             raise TargetError("missing", f"there is no module {error.name} on {folders}") from None
         raise
     for part in attribute.split("."):

@@ -36,7 +36,7 @@ class GuardFailure:
     def reason(self) -> str:
         """What the failure means."""
         why = " Sizes 0 and 1 are always compiled for on their own." if _ZERO_ONE.search(self.guard) else ""
-        return f"Compiled again because this no longer held: {self.guard}{'.' + why if why else ''}"
+        return f"A guard failed: {self.guard}{'.' + why if why else ''}"
 
 
 def is_about_size(guard: str) -> bool:

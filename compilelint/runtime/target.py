@@ -45,9 +45,9 @@ class Target:
 
     def __post_init__(self) -> None:
         if not callable(self.model):
-            raise TypeError(f"Target: the model is a {type(self.model).__name__}, not a module or function")
+            raise TypeError(f"Target: the model is of type {type(self.model).__name__}, not a module or function")
         if self.decode is not None and not callable(self.decode):
-            raise TypeError(f"Target: decode is a {type(self.decode).__name__}, not a function that takes the model")
+            raise TypeError(f"Target: decode is of type {type(self.decode).__name__}, not a function of the model")
         object.__setattr__(self, "arguments", tuple(_as_call(at, call) for at, call in enumerate(self.calls, 1)))
 
 
@@ -59,6 +59,6 @@ def _as_call(at: int, call: object) -> Call:
     if isinstance(call, Mapping):
         return Call(**call)
     raise TypeError(
-        f"Target: call {at} is a {type(call).__name__}; give a tuple of positional arguments, such as (x,), "
+        f"Target: call {at} is of type {type(call).__name__}; give a tuple of positional arguments, such as (x,), "
         "a mapping of keyword arguments, or Call(x, mask=m)"
     )

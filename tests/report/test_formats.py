@@ -194,6 +194,14 @@ def test_full_shows_a_long_span_in_part() -> None:
     assert len(text.splitlines()) < 25
 
 
+def test_full_tells_a_trial_and_a_guard_once() -> None:
+    first = replace(BREAK, reason="A guard failed: n == 1", guard="n == 2", tried=("dynamic=True: compiled once",))
+    again = replace(first, guard="n == 1")
+    lines = render(report(replace(ITEM, evidence=(first, again))), "full", look()).splitlines()
+    assert [line.split(maxsplit=1)[1] for line in lines if line.split()[:1] == ["guard"]] == ["n == 2"]
+    assert sum("dynamic=True" in line for line in lines) == 1
+
+
 def test_full_sets_other_code_apart() -> None:
     foreign = replace(ITEM, path="/site-packages/lib/a.py")
     assert "in code outside this folder" in render(report(ITEM, foreign), "full", look())

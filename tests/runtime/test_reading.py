@@ -210,9 +210,9 @@ def test_calls_in_their_three_forms() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"model": 3}, "the model is a int"),
-        ({"model": print, "calls": [3]}, "call 1 is a int; give a tuple"),
-        ({"model": print, "decode": 3}, "decode is a int"),
+        ({"model": 3}, "the model is of type int"),
+        ({"model": print, "calls": [3]}, "call 1 is of type int; give a tuple"),
+        ({"model": print, "decode": 3}, "decode is of type int"),
     ],
 )
 def test_a_wrong_target_is_told_at_once(arguments: dict[str, object], message: str) -> None:

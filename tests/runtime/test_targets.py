@@ -118,7 +118,7 @@ def test_clean_targets_have_no_evidence() -> None:
         ("programs:raising", "failed", "no_such_method"),
         ("programs:leaving", "failed", "SystemExit: 3"),
         ("programs:segfault", "crashed", "SIGSEGV"),
-        ("programs:not_a_target", "failed", "returned a Linear"),
+        ("programs:not_a_target", "failed", "returned something of type Linear"),
         ("programs:nowhere", "missing", "no function nowhere"),
         ("no_such_module:target", "missing", "no module no_such_module"),
     ],
