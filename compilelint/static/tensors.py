@@ -104,12 +104,15 @@ def is_number(node: ast.expr, view: View) -> bool:
 
 
 def gated_by_dtype(node: ast.expr, view: View) -> bool:
-    """Whether `node` is not reached for float32: `x.dtype == torch.float16 and not x.isfinite().all()`."""
+    """Whether `node` is not reached for float32: `x.dtype == torch.float16 and not x.isfinite().all()`.
+
+    The other way round, `torch.isnan(x).any() and x.dtype == torch.float16`, it is asked first.
+    """
     child: ast.AST = node
     for parent in view.parents(node):
         gates: list[ast.expr] = []
-        if isinstance(parent, ast.BoolOp) and isinstance(parent.op, ast.And):
-            gates = [value for value in parent.values if value is not child]
+        if isinstance(parent, ast.BoolOp) and isinstance(parent.op, ast.And) and isinstance(child, ast.expr):
+            gates = parent.values[: parent.values.index(child)]
         elif isinstance(parent, ast.If) and child in parent.body:
             gates = [parent.test]
         if any(_keeps_float32_out(part) for gate in gates for part in ast.walk(gate)):
