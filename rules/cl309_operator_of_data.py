@@ -44,6 +44,37 @@ CHECKS = {"torch._check_tensor_all": 0, "torch._check_tensor_all_with": 1}
 """Functions that read one argument, at this position, back whatever else they get; the table has no private names."""
 WATCH = Watch(nodes=(ast.Call,), names=frozenset(name.rpartition(".")[2] for name in (*NAMES, *CHECKS)))
 
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per call of one of NAMES or CHECKS that breaks over the values of its arguments."""
+    if not isinstance(node, ast.Call):
+        return
+    callee = view.callee(node)
+    yield from checked(node, CHECKS[callee], view) if callee in CHECKS else ()
+    found = view.breaks(node) if callee in NAMES else None
+    if found in OF_DATA:
+        yield Hit(
+            node,
+            f"`{view.text(node)}` looks at the values of a tensor ({found}): Dynamo splits the graph here and the host"
+            " waits for them",
+            "use an operator whose result has a fixed size, such as `torch.linalg.solve` for least squares, write the"
+            " formula out, or call it outside",
+        )
+
+
+def checked(node: ast.Call, position: int, view: View) -> Iterator[Hit]:
+    """`torch._check_tensor_all(ok)`, where `ok` is a tensor."""
+    condition = view.argument(node, position, "cond")
+    certainty = tensor_certainty(view.kind(condition)) if condition is not None else None
+    if condition is not None and certainty is not None:
+        yield Hit(
+            node,
+            f"`{view.text(node)}` reads `{view.text(condition)}` back to check it: Dynamo splits the graph here",
+            f"check on the device, `torch._assert_async({view.text(condition)}.all())`, or outside the compiled code",
+            certainty,
+        )
+
+
 BAD = (
     Example(
         code="""\
@@ -133,33 +164,3 @@ class Whiten(nn.Module):
         fullgraph="clean",
     ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """One hit per call of one of NAMES or CHECKS that breaks over the values of its arguments."""
-    if not isinstance(node, ast.Call):
-        return
-    callee = view.callee(node)
-    yield from checked(node, CHECKS[callee], view) if callee in CHECKS else ()
-    found = view.breaks(node) if callee in NAMES else None
-    if found in OF_DATA:
-        yield Hit(
-            node,
-            f"`{view.text(node)}` looks at the values of a tensor ({found}): Dynamo splits the graph here and the host"
-            " waits for them",
-            "use an operator whose result has a fixed size, such as `torch.linalg.solve` for least squares, write the"
-            " formula out, or call it outside",
-        )
-
-
-def checked(node: ast.Call, position: int, view: View) -> Iterator[Hit]:
-    """`torch._check_tensor_all(ok)`, where `ok` is a tensor."""
-    condition = view.argument(node, position, "cond")
-    certainty = tensor_certainty(view.kind(condition)) if condition is not None else None
-    if condition is not None and certainty is not None:
-        yield Hit(
-            node,
-            f"`{view.text(node)}` reads `{view.text(condition)}` back to check it: Dynamo splits the graph here",
-            f"check on the device, `torch._assert_async({view.text(condition)}.all())`, or outside the compiled code",
-            certainty,
-        )

@@ -37,6 +37,30 @@ BREAKING = frozenset(
 ASYNC = frozenset({"all_reduce", "all_gather", "all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single"})
 WATCH = Watch(nodes=(ast.Call,), names=BREAKING | ASYNC)
 
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per call of a collective without a graph form, or of one that shall not wait."""
+    if not isinstance(node, ast.Call):
+        return
+    module, _, name = view.callee(node).rpartition(".")
+    if module not in ("torch.distributed", "torch.distributed.distributed_c10d"):
+        return
+    waits = next((keyword.value for keyword in node.keywords if keyword.arg == "async_op"), None)
+    if waits is not None and isinstance(view.kind(waits), Const) and view.kind(waits) == Const(True):
+        yield Hit(
+            node,
+            f"`{view.text(node)}` returns a handle to wait for, which Dynamo does not trace: the graph splits here",
+            f"`dist.{name}` without `async_op=True`: the compiler overlaps it by itself",
+        )
+    elif name in BREAKING:
+        yield Hit(
+            node,
+            f"`dist.{name}` has no form in a graph: Dynamo splits the graph here",
+            "use a collective that is traced (`all_reduce`, `all_gather_into_tensor`, `reduce_scatter_tensor`,"
+            " `all_to_all_single`), or communicate around the compiled step",
+        )
+
+
 BAD = (
     Example(
         code="""\
@@ -85,26 +109,3 @@ class Averaged(nn.Module):
         fullgraph="clean",
     ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """One hit per call of a collective without a graph form, or of one that shall not wait."""
-    if not isinstance(node, ast.Call):
-        return
-    module, _, name = view.callee(node).rpartition(".")
-    if module not in ("torch.distributed", "torch.distributed.distributed_c10d"):
-        return
-    waits = next((keyword.value for keyword in node.keywords if keyword.arg == "async_op"), None)
-    if waits is not None and isinstance(view.kind(waits), Const) and view.kind(waits) == Const(True):
-        yield Hit(
-            node,
-            f"`{view.text(node)}` returns a handle to wait for, which Dynamo does not trace: the graph splits here",
-            f"`dist.{name}` without `async_op=True`: the compiler overlaps it by itself",
-        )
-    elif name in BREAKING:
-        yield Hit(
-            node,
-            f"`dist.{name}` has no form in a graph: Dynamo splits the graph here",
-            "use a collective that is traced (`all_reduce`, `all_gather_into_tensor`, `reduce_scatter_tensor`,"
-            " `all_to_all_single`), or communicate around the compiled step",
-        )

@@ -30,6 +30,20 @@ HAZARD = "graph-break"
 MARKS = frozenset({"mark_dynamic", "maybe_mark_dynamic", "mark_unbacked", "mark_static_address"})
 WATCH = Watch(nodes=(ast.Call,), names=MARKS)
 
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per mark that is set while Dynamo traces."""
+    if not isinstance(node, ast.Call) or view.assumed:
+        return
+    module, _, name = view.callee(node).rpartition(".")
+    if name in MARKS and module.startswith("torch._dynamo"):
+        yield Hit(
+            node,
+            f"Dynamo refuses to trace `{name}`: the first compiled call raises here",
+            f"mark the tensor before the call, where the compiled function is used: `torch._dynamo.{name}(batch, 0)`",
+        )
+
+
 BAD = (
     Example(
         code="""\
@@ -82,16 +96,3 @@ def serve(x):
         inside=True,
     ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """One hit per mark that is set while Dynamo traces."""
-    if not isinstance(node, ast.Call) or view.assumed:
-        return
-    module, _, name = view.callee(node).rpartition(".")
-    if name in MARKS and module.startswith("torch._dynamo"):
-        yield Hit(
-            node,
-            f"Dynamo refuses to trace `{name}`: the first compiled call raises here",
-            f"mark the tensor before the call, where the compiled function is used: `torch._dynamo.{name}(batch, 0)`",
-        )

@@ -60,6 +60,118 @@ WATCH = Watch(
     syntax=lambda node, module: _stepped(node) is not None or _stepped_by_caller(node, module) is not None,
 )
 
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the first read of a number or string that `node`, or the method that calls this one, moves on each time."""
+    found = _moved_and_read(node, view)
+    if found is None:
+        return
+    target, step, read = found
+    place = without_alias(target, view)
+    if not (outlives_call(place, view) and of_module_or_global(place, view)):
+        return
+    value = held(place, view)
+    if not (is_integer(value) or is_text(value)):
+        return
+    where = "" if read.lineno == step.lineno else f" (line {step.lineno})"
+    yield Hit(
+        used_at(read, view),
+        f"`{view.text(target)}` is a Python {'int' if is_integer(value) else 'str'} that this code changes{where}:"
+        " Dynamo guards on its value, so every call compiles again until the limit, then the function runs eager",
+        "count in a buffer changed in place"
+        f' (`self.register_buffer("{_last_name(target)}", torch.zeros((), dtype=torch.long))`), or in the calling code',
+    )
+
+
+def _moved_and_read(node: ast.AST, view: View) -> tuple[ast.expr, ast.expr, ast.expr] | None:
+    """What is moved on, where, and where it is read first: in this method, or in the one that `node` is in."""
+    if isinstance(node, ast.Attribute):
+        step = _stepped_by_caller(node, view.module)
+        return None if step is None or first_read(node, view) is not node else (node, step, node)
+    stepped = _stepped(node)
+    if stepped is None or _restored(stepped, node, view):
+        return None
+    read = first_read(stepped, view)
+    if any(True for _ in _read_before(stepped, read.lineno, view.function, view.module)):
+        return None
+    return stepped, stepped, read
+
+
+def _stepped_by_caller(node: ast.AST, module: ast.Module) -> ast.expr | None:
+    """Where a method of the same class moves on what `node` reads, after it has called the method that `node` is in."""
+    if not (isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)):
+        return None
+    return _steps_after_reads(module).get(node)
+
+
+@lru_cache(maxsize=256)
+def _steps_after_reads(module: ast.Module) -> dict[ast.AST, ast.expr]:
+    """By attribute that some method reads, where the method that called this one moves it on."""
+    found: dict[ast.AST, ast.expr] = {}
+    for method in functions_in(module):
+        for node in own_nodes(method) if method.name != "__init__" else ():
+            step = _stepped(node)
+            if isinstance(step, ast.Attribute):
+                found.update((read, step) for read in _read_before(step, step.lineno, method, module))
+    return found
+
+
+def _read_before(place: ast.expr, line: int, method: ast.AST, module: ast.Module) -> Iterator[ast.Attribute]:
+    """The reads of `place` in methods of the same class that `method` calls on its object before `line`."""
+    if not isinstance(place, ast.Attribute) or not isinstance(root := root_of(place), ast.Name) or root.id != "self":
+        return
+    methods = _methods_beside(method, module)
+    for call in own_nodes(method):
+        called = call.func if isinstance(call, ast.Call) and call.lineno < line else None
+        if isinstance(called, ast.Attribute) and same_place(called.value, root) and called.attr in methods:
+            inner = own_nodes(methods[called.attr])
+            yield from (part for part in inner if isinstance(part, ast.Attribute) and same_place(part, place))
+
+
+def _methods_beside(method: ast.AST, module: ast.Module) -> dict[str, ast.FunctionDef]:
+    """The methods of the class that a method stands in, by name."""
+    owners = (node for node in nodes_in(module) if isinstance(node, ast.ClassDef) and method in node.body)
+    return {part.name: part for owner in owners for part in owner.body if isinstance(part, ast.FunctionDef)}
+
+
+def _stepped(node: ast.AST) -> ast.expr | None:
+    """The target of `x += k`, `x = x + k` or `x = (x + k) % n`."""
+    if isinstance(node, ast.AugAssign):
+        return node.target if isinstance(node.op, (ast.Add, ast.Sub)) else None
+    if not (isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, ast.BinOp)):
+        return None
+    target, value = node.targets[0], node.value
+    if (
+        isinstance(value.op, ast.Mod)
+        and isinstance(value.left, ast.BinOp)
+        and not isinstance(value.right, ast.Constant)
+    ):
+        value = value.left  # the place in a ring; `% 2` takes few values
+    if not isinstance(value.op, (ast.Add, ast.Sub)):
+        return None
+    return target if same_place(value.left, target) or same_place(value.right, target) else None
+
+
+def _restored(target: ast.expr, step: ast.AST, view: View) -> bool:
+    """Whether the function also sets the place from scratch, or steps it back."""
+    for statement, value in written(target, view.function):
+        if isinstance(statement, ast.AugAssign):
+            if isinstance(step, ast.AugAssign) and type(statement.op) is not type(step.op):
+                return True
+        elif value is None or not mentions(value, target):
+            return True
+    return any(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.startswith("reset")
+        for node in own_nodes(view.function)
+    )
+
+
+def _last_name(target: ast.expr) -> str:
+    if isinstance(target, ast.Attribute):
+        return target.attr
+    return target.id.lower() if isinstance(target, ast.Name) else "calls"
+
+
 BAD = (
     Example(
         code="""
@@ -176,6 +288,7 @@ class Window(nn.Module):
         fullgraph="recompile",
     ),
 )
+
 GOOD = (
     Example(
         code="""
@@ -248,114 +361,3 @@ class Annealed(nn.Module):
         fullgraph="recompile",
     ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """Yield the first read of a number or string that `node`, or the method that calls this one, moves on each time."""
-    found = _moved_and_read(node, view)
-    if found is None:
-        return
-    target, step, read = found
-    place = without_alias(target, view)
-    if not (outlives_call(place, view) and of_module_or_global(place, view)):
-        return
-    value = held(place, view)
-    if not (is_integer(value) or is_text(value)):
-        return
-    where = "" if read.lineno == step.lineno else f" (line {step.lineno})"
-    yield Hit(
-        used_at(read, view),
-        f"`{view.text(target)}` is a Python {'int' if is_integer(value) else 'str'} that this code changes{where}:"
-        " Dynamo guards on its value, so every call compiles again until the limit, then the function runs eager",
-        "count in a buffer changed in place"
-        f' (`self.register_buffer("{_last_name(target)}", torch.zeros((), dtype=torch.long))`), or in the calling code',
-    )
-
-
-def _moved_and_read(node: ast.AST, view: View) -> tuple[ast.expr, ast.expr, ast.expr] | None:
-    """What is moved on, where, and where it is read first: in this method, or in the one that `node` is in."""
-    if isinstance(node, ast.Attribute):
-        step = _stepped_by_caller(node, view.module)
-        return None if step is None or first_read(node, view) is not node else (node, step, node)
-    stepped = _stepped(node)
-    if stepped is None or _restored(stepped, node, view):
-        return None
-    read = first_read(stepped, view)
-    if any(True for _ in _read_before(stepped, read.lineno, view.function, view.module)):
-        return None
-    return stepped, stepped, read
-
-
-def _stepped_by_caller(node: ast.AST, module: ast.Module) -> ast.expr | None:
-    """Where a method of the same class moves on what `node` reads, after it has called the method that `node` is in."""
-    if not (isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)):
-        return None
-    return _steps_after_reads(module).get(node)
-
-
-@lru_cache(maxsize=256)
-def _steps_after_reads(module: ast.Module) -> dict[ast.AST, ast.expr]:
-    """By attribute that some method reads, where the method that called this one moves it on."""
-    found: dict[ast.AST, ast.expr] = {}
-    for method in functions_in(module):
-        for node in own_nodes(method) if method.name != "__init__" else ():
-            step = _stepped(node)
-            if isinstance(step, ast.Attribute):
-                found.update((read, step) for read in _read_before(step, step.lineno, method, module))
-    return found
-
-
-def _read_before(place: ast.expr, line: int, method: ast.AST, module: ast.Module) -> Iterator[ast.Attribute]:
-    """The reads of `place` in methods of the same class that `method` calls on its object before `line`."""
-    if not isinstance(place, ast.Attribute) or not isinstance(root := root_of(place), ast.Name) or root.id != "self":
-        return
-    methods = _methods_beside(method, module)
-    for call in own_nodes(method):
-        called = call.func if isinstance(call, ast.Call) and call.lineno < line else None
-        if isinstance(called, ast.Attribute) and same_place(called.value, root) and called.attr in methods:
-            inner = own_nodes(methods[called.attr])
-            yield from (part for part in inner if isinstance(part, ast.Attribute) and same_place(part, place))
-
-
-def _methods_beside(method: ast.AST, module: ast.Module) -> dict[str, ast.FunctionDef]:
-    """The methods of the class that a method stands in, by name."""
-    owners = (node for node in nodes_in(module) if isinstance(node, ast.ClassDef) and method in node.body)
-    return {part.name: part for owner in owners for part in owner.body if isinstance(part, ast.FunctionDef)}
-
-
-def _stepped(node: ast.AST) -> ast.expr | None:
-    """The target of `x += k`, `x = x + k` or `x = (x + k) % n`."""
-    if isinstance(node, ast.AugAssign):
-        return node.target if isinstance(node.op, (ast.Add, ast.Sub)) else None
-    if not (isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, ast.BinOp)):
-        return None
-    target, value = node.targets[0], node.value
-    if (
-        isinstance(value.op, ast.Mod)
-        and isinstance(value.left, ast.BinOp)
-        and not isinstance(value.right, ast.Constant)
-    ):
-        value = value.left  # the place in a ring; `% 2` takes few values
-    if not isinstance(value.op, (ast.Add, ast.Sub)):
-        return None
-    return target if same_place(value.left, target) or same_place(value.right, target) else None
-
-
-def _restored(target: ast.expr, step: ast.AST, view: View) -> bool:
-    """Whether the function also sets the place from scratch, or steps it back."""
-    for statement, value in written(target, view.function):
-        if isinstance(statement, ast.AugAssign):
-            if isinstance(step, ast.AugAssign) and type(statement.op) is not type(step.op):
-                return True
-        elif value is None or not mentions(value, target):
-            return True
-    return any(
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.startswith("reset")
-        for node in own_nodes(view.function)
-    )
-
-
-def _last_name(target: ast.expr) -> str:
-    if isinstance(target, ast.Attribute):
-        return target.attr
-    return target.id.lower() if isinstance(target, ast.Name) else "calls"

@@ -51,139 +51,6 @@ WATCH = Watch(nodes=(ast.Call, ast.Assign, ast.AugAssign), syntax=lambda node, m
 GROWING = frozenset({"append", "appendleft", "extend", "extendleft", "insert", "add"})
 SHRINKING = frozenset({"clear", "pop", "popleft", "remove"})
 
-BAD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-class Extractor(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.proj = nn.Linear(dim, dim)
-        self.kept = []
-
-    def remember(self, h):
-        self.kept.append(h.detach())  # ~
-
-    def forward(self, x):
-        h = torch.relu(self.proj(x))
-        self.remember(h)
-        return h
-""",
-        run="Extractor(), [(torch.ones(2, 4),) for _ in range(4)]",
-        default="recompile",
-        fullgraph="recompile",
-    ),
-    Example(
-        code="""
-import torch
-from torch import nn
-
-NORMS = []
-
-
-class Tracked(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.proj = nn.Linear(dim, dim)
-        self.history = ()
-
-    def forward(self, x):
-        h = self.proj(x)
-        norms = NORMS
-        norms.append(h.norm())  # ~
-        self.history = self.history + (h.mean(),)  # ~
-        return h
-""",
-        run="Tracked(), [(torch.ones(2, 4),) for _ in range(3)]",
-        default="recompile",
-        fullgraph="recompile",
-    ),
-)
-GOOD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-class Extractor(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(dim, dim) for _ in range(3))
-        self.kept = []
-
-    def forward(self, x):
-        self.kept = []
-        states = []
-        for layer in self.layers:
-            x = torch.relu(layer(x))
-            states.append(x)
-            self.kept.append(x.detach())
-        return torch.stack(states)
-""",
-        run="Extractor(), [(torch.ones(2, 4),) for _ in range(3)]",
-        default="clean",
-        fullgraph="clean",
-    ),
-    Example(
-        # A list made in the call, handed to a helper object: it does not outlive the call.
-        code="""
-import torch
-from torch import nn
-
-
-class Collector:
-    def __init__(self):
-        self.states = []
-
-    def add(self, h):
-        self.states.append(h)
-
-
-class Encoder(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(dim, dim) for _ in range(3))
-        self.open = []
-
-    def forward(self, x):
-        out = Collector()
-        for layer in self.layers:
-            self.open.append(x)
-            x = layer(x)
-            out.add(x)
-            self.open.pop()
-        return torch.stack(out.states)
-""",
-        run="Encoder(), [(torch.ones(2, 4),) for _ in range(3)]",
-        default="clean",
-        fullgraph="clean",
-    ),
-    Example(
-        # Seen once, it is not added again: the second call compiles again, later ones do not.
-        code="""
-import torch
-from torch import nn
-
-SEEN = set()
-
-
-class Encoder(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.proj = nn.Linear(dim, dim)
-
-    def forward(self, x):
-        if "proj" not in SEEN:
-            SEEN.add("proj")
-        return self.proj(x)
-""",
-    ),
-)
-
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the statement or call by which a list that outlives the call gets longer."""
@@ -306,3 +173,138 @@ def _called_methods(place: ast.expr, view: View) -> set[str]:
         and isinstance(node.func, ast.Attribute)
         and ast.unparse(node.func.value) == "self"
     }
+
+
+BAD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Extractor(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+        self.kept = []
+
+    def remember(self, h):
+        self.kept.append(h.detach())  # ~
+
+    def forward(self, x):
+        h = torch.relu(self.proj(x))
+        self.remember(h)
+        return h
+""",
+        run="Extractor(), [(torch.ones(2, 4),) for _ in range(4)]",
+        default="recompile",
+        fullgraph="recompile",
+    ),
+    Example(
+        code="""
+import torch
+from torch import nn
+
+NORMS = []
+
+
+class Tracked(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+        self.history = ()
+
+    def forward(self, x):
+        h = self.proj(x)
+        norms = NORMS
+        norms.append(h.norm())  # ~
+        self.history = self.history + (h.mean(),)  # ~
+        return h
+""",
+        run="Tracked(), [(torch.ones(2, 4),) for _ in range(3)]",
+        default="recompile",
+        fullgraph="recompile",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Extractor(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(dim, dim) for _ in range(3))
+        self.kept = []
+
+    def forward(self, x):
+        self.kept = []
+        states = []
+        for layer in self.layers:
+            x = torch.relu(layer(x))
+            states.append(x)
+            self.kept.append(x.detach())
+        return torch.stack(states)
+""",
+        run="Extractor(), [(torch.ones(2, 4),) for _ in range(3)]",
+        default="clean",
+        fullgraph="clean",
+    ),
+    Example(
+        # A list made in the call, handed to a helper object: it does not outlive the call.
+        code="""
+import torch
+from torch import nn
+
+
+class Collector:
+    def __init__(self):
+        self.states = []
+
+    def add(self, h):
+        self.states.append(h)
+
+
+class Encoder(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(dim, dim) for _ in range(3))
+        self.open = []
+
+    def forward(self, x):
+        out = Collector()
+        for layer in self.layers:
+            self.open.append(x)
+            x = layer(x)
+            out.add(x)
+            self.open.pop()
+        return torch.stack(out.states)
+""",
+        run="Encoder(), [(torch.ones(2, 4),) for _ in range(3)]",
+        default="clean",
+        fullgraph="clean",
+    ),
+    Example(
+        # Seen once, it is not added again: the second call compiles again, later ones do not.
+        code="""
+import torch
+from torch import nn
+
+SEEN = set()
+
+
+class Encoder(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x):
+        if "proj" not in SEEN:
+            SEEN.add("proj")
+        return self.proj(x)
+""",
+    ),
+)

@@ -41,116 +41,6 @@ WATCH = Watch(nodes=(ast.Assign,), syntax=lambda node, module: _entry(node) is n
 DICTS = frozenset({"collections.OrderedDict", "collections.defaultdict"})
 FIXED = frozenset({"device", "dtype", "ndim", "training"})
 
-BAD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-TABLES = {}
-
-
-def table(kind, size):
-    if kind not in TABLES:  # ~
-        TABLES[kind] = torch.arange(size).float()
-    return TABLES[kind]
-
-
-class Layer(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.proj = nn.Linear(dim, dim)
-
-    def forward(self, x, kind):
-        return self.proj(x) * table(kind, x.shape[-1])
-""",
-        run='Layer(), [(torch.ones(2, 4), kind) for kind in ("a", "b", "c")]',
-        default="recompile",
-        fullgraph="recompile",
-    ),
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-class Metered(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.proj = nn.Linear(dim, dim)
-        self.totals = {}
-
-    def count(self, name, rows):
-        seen = self.totals.get(name, 0)  # ~
-        self.totals[name] = seen + rows  # ~
-
-    def forward(self, x, name):
-        self.count(name, x.shape[0])
-        return self.proj(x)
-""",
-        run='Metered(), [(torch.ones(2, 4), "train") for _ in range(3)]',
-        default="recompile",
-        fullgraph="recompile",
-    ),
-)
-GOOD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-class Attention(nn.Module):
-    def __init__(self, index, dim=4):
-        super().__init__()
-        self.index = index
-        self.proj = nn.Linear(dim, dim)
-
-    def forward(self, x, cache):
-        h = self.proj(x)
-        cache[self.index] = h
-        return h
-
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.ModuleList(Attention(i) for i in range(3))
-
-    def forward(self, x):
-        cache = {}
-        for layer in self.layers:
-            x = layer(x, cache)
-        return x, cache
-""",
-        run="Model(), [(torch.ones(2, 4),) for _ in range(3)]",
-        default="clean",
-        fullgraph="clean",
-    ),
-    Example(
-        # The key is fixed once the device is: this compiles a second time, and no more.
-        code="""
-import torch
-from torch import nn
-
-
-class Rotary(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.dim = dim
-        self.tables = {}
-
-    def forward(self, x):
-        if str(x.device) not in self.tables:
-            self.tables[str(x.device)] = torch.arange(self.dim, device=x.device).float()
-        return x * self.tables[str(x.device)]
-""",
-        run="Rotary(), [(torch.ones(2, 4),) for _ in range(3)]",
-        default="recompile",
-        fullgraph="recompile",
-    ),
-)
-
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the look-up that meets the changing keys, and the store where what is stored depends on what was there."""
@@ -233,3 +123,115 @@ def _lookups(container: ast.expr, view: View) -> tuple[list[ast.expr], list[ast.
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
             gets += [node] if same_place(node.func.value, container) else []
     return tests, gets
+
+
+BAD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+TABLES = {}
+
+
+def table(kind, size):
+    if kind not in TABLES:  # ~
+        TABLES[kind] = torch.arange(size).float()
+    return TABLES[kind]
+
+
+class Layer(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x, kind):
+        return self.proj(x) * table(kind, x.shape[-1])
+""",
+        run='Layer(), [(torch.ones(2, 4), kind) for kind in ("a", "b", "c")]',
+        default="recompile",
+        fullgraph="recompile",
+    ),
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Metered(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+        self.totals = {}
+
+    def count(self, name, rows):
+        seen = self.totals.get(name, 0)  # ~
+        self.totals[name] = seen + rows  # ~
+
+    def forward(self, x, name):
+        self.count(name, x.shape[0])
+        return self.proj(x)
+""",
+        run='Metered(), [(torch.ones(2, 4), "train") for _ in range(3)]',
+        default="recompile",
+        fullgraph="recompile",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Attention(nn.Module):
+    def __init__(self, index, dim=4):
+        super().__init__()
+        self.index = index
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x, cache):
+        h = self.proj(x)
+        cache[self.index] = h
+        return h
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(Attention(i) for i in range(3))
+
+    def forward(self, x):
+        cache = {}
+        for layer in self.layers:
+            x = layer(x, cache)
+        return x, cache
+""",
+        run="Model(), [(torch.ones(2, 4),) for _ in range(3)]",
+        default="clean",
+        fullgraph="clean",
+    ),
+    Example(
+        # The key is fixed once the device is: this compiles a second time, and no more.
+        code="""
+import torch
+from torch import nn
+
+
+class Rotary(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.dim = dim
+        self.tables = {}
+
+    def forward(self, x):
+        if str(x.device) not in self.tables:
+            self.tables[str(x.device)] = torch.arange(self.dim, device=x.device).float()
+        return x * self.tables[str(x.device)]
+""",
+        run="Rotary(), [(torch.ones(2, 4),) for _ in range(3)]",
+        default="recompile",
+        fullgraph="recompile",
+    ),
+)

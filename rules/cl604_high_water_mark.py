@@ -43,81 +43,6 @@ HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.If, ast.Assign), syntax=lambda node, module: any(True for _ in _marks(node)))
 ORDERINGS = (ast.Gt, ast.GtE, ast.Lt, ast.LtE, ast.NotEq)
 
-BAD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-class Rotary(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.dim = dim
-        self.known = 0
-        self.table = torch.zeros(0, dim)
-
-    def extend(self, n):
-        if n > self.known:  # ~
-            self.known = n
-            self.table = torch.outer(torch.arange(n).float(), torch.ones(self.dim))
-
-    def forward(self, x):
-        self.extend(x.shape[0])
-        return x * self.table[: x.shape[0]]
-""",
-        run="Rotary(), [(torch.ones(n, 4),) for n in (3, 5, 6, 7)]",
-        default="recompile",
-        fullgraph="recompile",
-    ),
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-class Padder(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.proj = nn.Linear(dim, dim)
-        self.longest = 1
-
-    def forward(self, x):
-        self.longest = max(self.longest, x.shape[0])  # ~
-        return nn.functional.pad(self.proj(x), (0, 0, 0, self.longest - x.shape[0]))
-""",
-        run="Padder(), [(torch.ones(n, 4),) for n in (3, 5, 6, 7)]",
-        default="recompile",
-        fullgraph="recompile",
-    ),
-)
-GOOD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-class Rotary(nn.Module):
-    def __init__(self, dim=4, longest=64):
-        super().__init__()
-        self.longest = longest
-        self.register_buffer("table", torch.outer(torch.arange(longest).float(), torch.ones(dim)))
-
-    def forward(self, x):
-        n = x.shape[0]
-        if n > self.longest:
-            raise ValueError(f"at most {self.longest} rows")
-        if n > self.table.shape[0]:
-            self.table = torch.outer(torch.arange(n).float(), torch.ones(x.shape[1]))
-        return x * self.table[:n]
-""",
-        run="Rotary(), [(torch.ones(5, 4),) for _ in range(3)]",
-        default="clean",
-        fullgraph="clean",
-    ),
-)
-
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the test or the `max` that reads the mark which the same statement raises."""
@@ -168,3 +93,80 @@ def _is_set(place: ast.expr, other: ast.expr, branch: ast.If) -> bool:
         for _, value in written(place, body)
         if not isinstance(other, ast.Constant)
     )
+
+
+BAD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Rotary(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.dim = dim
+        self.known = 0
+        self.table = torch.zeros(0, dim)
+
+    def extend(self, n):
+        if n > self.known:  # ~
+            self.known = n
+            self.table = torch.outer(torch.arange(n).float(), torch.ones(self.dim))
+
+    def forward(self, x):
+        self.extend(x.shape[0])
+        return x * self.table[: x.shape[0]]
+""",
+        run="Rotary(), [(torch.ones(n, 4),) for n in (3, 5, 6, 7)]",
+        default="recompile",
+        fullgraph="recompile",
+    ),
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Padder(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+        self.longest = 1
+
+    def forward(self, x):
+        self.longest = max(self.longest, x.shape[0])  # ~
+        return nn.functional.pad(self.proj(x), (0, 0, 0, self.longest - x.shape[0]))
+""",
+        run="Padder(), [(torch.ones(n, 4),) for n in (3, 5, 6, 7)]",
+        default="recompile",
+        fullgraph="recompile",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Rotary(nn.Module):
+    def __init__(self, dim=4, longest=64):
+        super().__init__()
+        self.longest = longest
+        self.register_buffer("table", torch.outer(torch.arange(longest).float(), torch.ones(dim)))
+
+    def forward(self, x):
+        n = x.shape[0]
+        if n > self.longest:
+            raise ValueError(f"at most {self.longest} rows")
+        if n > self.table.shape[0]:
+            self.table = torch.outer(torch.arange(n).float(), torch.ones(x.shape[1]))
+        return x * self.table[:n]
+""",
+        run="Rotary(), [(torch.ones(5, 4),) for _ in range(3)]",
+        default="clean",
+        fullgraph="clean",
+    ),
+)

@@ -44,6 +44,31 @@ from compilelint.static.state import (
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Attribute,), syntax=lambda node, module: _is_moved(node, module))
 
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the first read of a module's int that other code of the file moves on between calls."""
+    if not isinstance(node, ast.Attribute):
+        return
+    moved = moved_on(view.module)[node.attr]
+    if not is_module(view.kind(node.value)) or not is_integer(held(node, view)):
+        return
+    owner = class_node(view.kind(node.value))
+    lines = [line for line, function, cls in moved if cls in (None, owner) and function is not view.function]
+    if not lines or first_read(node, view) is not node or any(True for _ in written(node, view.function)):
+        return
+    yield Hit(
+        used_at(node, view),
+        f"`{view.text(node)}` is a Python int on a module that line {lines[0]} changes between calls: Dynamo guards on"
+        " its value, so each new value compiles again",
+        f"keep it in a buffer (`self.{node.attr}.fill_(…)`), or pass it as an argument, where an int becomes dynamic",
+        confidence="likely",
+    )
+
+
+def _is_moved(node: ast.AST, module: ast.Module) -> bool:
+    return isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and node.attr in moved_on(module)
+
+
 BAD = (
     Example(
         code="""
@@ -114,6 +139,7 @@ class Trainer:
         inside=True,
     ),
 )
+
 GOOD = (
     Example(
         code="""
@@ -155,27 +181,3 @@ class Trainer:
         inside=True,
     ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """Yield the first read of a module's int that other code of the file moves on between calls."""
-    if not isinstance(node, ast.Attribute):
-        return
-    moved = moved_on(view.module)[node.attr]
-    if not is_module(view.kind(node.value)) or not is_integer(held(node, view)):
-        return
-    owner = class_node(view.kind(node.value))
-    lines = [line for line, function, cls in moved if cls in (None, owner) and function is not view.function]
-    if not lines or first_read(node, view) is not node or any(True for _ in written(node, view.function)):
-        return
-    yield Hit(
-        used_at(node, view),
-        f"`{view.text(node)}` is a Python int on a module that line {lines[0]} changes between calls: Dynamo guards on"
-        " its value, so each new value compiles again",
-        f"keep it in a buffer (`self.{node.attr}.fill_(…)`), or pass it as an argument, where an int becomes dynamic",
-        confidence="likely",
-    )
-
-
-def _is_moved(node: ast.AST, module: ast.Module) -> bool:
-    return isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and node.attr in moved_on(module)

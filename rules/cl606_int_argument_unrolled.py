@@ -50,125 +50,6 @@ FEW = 2
 """So many values are compiled once each, and that was it."""
 LISTS = frozenset({"torch.nn.ModuleList", "torch.nn.ParameterList", "torch.nn.modules.container.ModuleList"})
 
-BAD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-class Accumulate(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.proj = nn.Linear(dim, dim)
-
-    def forward(self, rows, start, end):
-        total = self.proj(rows[start])
-        for i in range(start + 1, end):  # ~
-            total = total + self.proj(rows[i])
-        return total
-""",
-        run="Accumulate(), [(torch.ones(16, 4), s, s + 3) for s in range(1, 6)]",
-        default="recompile",
-        fullgraph="recompile",
-    ),
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-class Heads(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.heads = nn.ModuleList(nn.Linear(dim, dim) for _ in range(5))
-
-    def forward(self, x, task: int):
-        return self.heads[task](x)  # ~
-""",
-        run="Heads(), [(torch.ones(2, 4), task) for task in range(5)]",
-        default="recompile",
-        fullgraph="recompile",
-    ),
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-def in_chunks(layer, x, size=None):
-    if size is None:  # ~ CL627
-        return layer(x)
-    return torch.cat([layer(x[i : i + size]) for i in range(0, x.shape[0], size)])  # ~
-
-
-class Tower(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.proj = nn.Linear(dim, dim)
-
-    def forward(self, x, size=None):
-        return in_chunks(self.proj, x, size)
-
-
-def tune(x, sizes):
-    tower = torch.compile(Tower())
-    return [tower(x, size=size) for size in sizes]
-""",
-        run="tune, [(torch.ones(12, 4), (2, 3, 4, 6))]",
-        default="recompile",
-        fullgraph="recompile",
-        inside=True,
-    ),
-)
-GOOD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-class Stack(nn.Module):
-    def __init__(self, dim=4, depth=3):
-        super().__init__()
-        self.depth = depth
-        self.layers = nn.ModuleList(nn.Linear(dim, dim) for _ in range(depth))
-
-    def forward(self, x, steps=2):
-        for i in range(self.depth):
-            x = self.layers[i](x)
-        for _ in range(steps):
-            x = torch.relu(x)
-        rows = []
-        for i in range(x.shape[0]):
-            rows.append(x[i] * i)
-        return torch.stack(rows)
-""",
-        run="Stack(), [(torch.ones(2, 4),) for _ in range(3)]",
-        default="clean",
-        fullgraph="clean",
-    ),
-    Example(
-        # Bounds of a slice and arithmetic: one recompile makes the ints symbols.
-        code="""
-import torch
-from torch import nn
-
-
-class Accumulate(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.proj = nn.Linear(dim, dim)
-
-    def forward(self, rows, start: int, end: int):
-        return self.proj(rows[start:end]).sum(0) / (end - start) + torch.arange(end).sum()
-""",
-        run="Accumulate(), [(torch.ones(16, 4), s, s + 3) for s in range(2, 6)]",
-        default="recompile",
-        fullgraph="recompile",
-    ),
-)
-
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the place that pins an int argument of the region to its value."""
@@ -262,3 +143,124 @@ def _rebound(name: str, view: View) -> bool:
         isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
         for node in nodes_in(view.function)
     )
+
+
+BAD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Accumulate(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, rows, start, end):
+        total = self.proj(rows[start])
+        for i in range(start + 1, end):  # ~
+            total = total + self.proj(rows[i])
+        return total
+""",
+        run="Accumulate(), [(torch.ones(16, 4), s, s + 3) for s in range(1, 6)]",
+        default="recompile",
+        fullgraph="recompile",
+    ),
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Heads(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.heads = nn.ModuleList(nn.Linear(dim, dim) for _ in range(5))
+
+    def forward(self, x, task: int):
+        return self.heads[task](x)  # ~
+""",
+        run="Heads(), [(torch.ones(2, 4), task) for task in range(5)]",
+        default="recompile",
+        fullgraph="recompile",
+    ),
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+def in_chunks(layer, x, size=None):
+    if size is None:  # ~ CL627
+        return layer(x)
+    return torch.cat([layer(x[i : i + size]) for i in range(0, x.shape[0], size)])  # ~
+
+
+class Tower(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x, size=None):
+        return in_chunks(self.proj, x, size)
+
+
+def tune(x, sizes):
+    tower = torch.compile(Tower())
+    return [tower(x, size=size) for size in sizes]
+""",
+        run="tune, [(torch.ones(12, 4), (2, 3, 4, 6))]",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Stack(nn.Module):
+    def __init__(self, dim=4, depth=3):
+        super().__init__()
+        self.depth = depth
+        self.layers = nn.ModuleList(nn.Linear(dim, dim) for _ in range(depth))
+
+    def forward(self, x, steps=2):
+        for i in range(self.depth):
+            x = self.layers[i](x)
+        for _ in range(steps):
+            x = torch.relu(x)
+        rows = []
+        for i in range(x.shape[0]):
+            rows.append(x[i] * i)
+        return torch.stack(rows)
+""",
+        run="Stack(), [(torch.ones(2, 4),) for _ in range(3)]",
+        default="clean",
+        fullgraph="clean",
+    ),
+    Example(
+        # Bounds of a slice and arithmetic: one recompile makes the ints symbols.
+        code="""
+import torch
+from torch import nn
+
+
+class Accumulate(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, rows, start: int, end: int):
+        return self.proj(rows[start:end]).sum(0) / (end - start) + torch.arange(end).sum()
+""",
+        run="Accumulate(), [(torch.ones(16, 4), s, s + 3) for s in range(2, 6)]",
+        default="recompile",
+        fullgraph="recompile",
+    ),
+)

@@ -33,6 +33,40 @@ from compilelint.static.values import Const, Scalar, Value, options
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Name, ast.Subscript), syntax=lambda node, module: _setters(node, module) != [])
 
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the first read of a global that some other function sets."""
+    if not isinstance(node, (ast.Name, ast.Subscript)):
+        return
+    setters = [line for line, function in _setters(node, view.module) if function is not view.function]
+    root = node.id if isinstance(node, ast.Name) else ast.unparse(node.value)
+    if not setters or not is_global(root, view) or first_read(node, view) is not node:
+        return
+    if not all(_is_setting(option) for option in options(view.kind(node))):
+        return
+    yield Hit(
+        used_at(node, view),
+        f"`{view.text(node)}` is a global that line {setters[0]} sets between calls: Dynamo guards on its value,"
+        " so a new one compiles again",
+        "pass it as an argument, where a number becomes dynamic, or keep it in a buffer",
+        confidence="likely",
+    )
+
+
+def _setters(node: ast.AST, module: ast.Module) -> list[tuple[int, ast.AST]]:
+    """The lines, and their functions, that set what is read at `node`."""
+    if not (isinstance(node, (ast.Name, ast.Subscript)) and isinstance(node.ctx, ast.Load)):
+        return []
+    changing = globals_set(module)
+    name = "" if not changing else node.id if isinstance(node, ast.Name) else ast.unparse(node)
+    return changing.get(name, [])
+
+
+def _is_setting(value: Value) -> bool:
+    """A number or a string. A flag takes two values only, and a cached object is set once."""
+    return isinstance(value, (Const, Scalar)) and value.type in ("int", "float", "str", "number")
+
+
 BAD = (
     Example(
         code="""
@@ -96,6 +130,7 @@ def make():
         inside=True,
     ),
 )
+
 GOOD = (
     Example(
         code="""
@@ -128,36 +163,3 @@ class Layer(nn.Module):
         fullgraph="clean",
     ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """Yield the first read of a global that some other function sets."""
-    if not isinstance(node, (ast.Name, ast.Subscript)):
-        return
-    setters = [line for line, function in _setters(node, view.module) if function is not view.function]
-    root = node.id if isinstance(node, ast.Name) else ast.unparse(node.value)
-    if not setters or not is_global(root, view) or first_read(node, view) is not node:
-        return
-    if not all(_is_setting(option) for option in options(view.kind(node))):
-        return
-    yield Hit(
-        used_at(node, view),
-        f"`{view.text(node)}` is a global that line {setters[0]} sets between calls: Dynamo guards on its value,"
-        " so a new one compiles again",
-        "pass it as an argument, where a number becomes dynamic, or keep it in a buffer",
-        confidence="likely",
-    )
-
-
-def _setters(node: ast.AST, module: ast.Module) -> list[tuple[int, ast.AST]]:
-    """The lines, and their functions, that set what is read at `node`."""
-    if not (isinstance(node, (ast.Name, ast.Subscript)) and isinstance(node.ctx, ast.Load)):
-        return []
-    changing = globals_set(module)
-    name = "" if not changing else node.id if isinstance(node, ast.Name) else ast.unparse(node)
-    return changing.get(name, [])
-
-
-def _is_setting(value: Value) -> bool:
-    """A number or a string. A flag takes two values only, and a cached object is set once."""
-    return isinstance(value, (Const, Scalar)) and value.type in ("int", "float", "str", "number")

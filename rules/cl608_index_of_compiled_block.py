@@ -54,6 +54,87 @@ HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Attribute,), syntax=lambda node, module: _may_differ(node, module))
 INDEX = re.compile(r"(?:^|_)(?:idx|index|layer_?id|block_?id|layer_?num(?:ber)?|layer_?no)$")
 
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the first read of an index attribute in a module of which the file compiles several."""
+    if not isinstance(node, ast.Attribute):
+        return
+    singly = view.singly()
+    if singly is None and not INDEX.search(node.attr):
+        return
+    owner = class_node(view.kind(node.value)) if is_module(view.kind(node.value)) else None
+    place = _compiled_singly(node, view)
+    if owner is None or place is None or first_read(node, view) is not node:
+        return
+    is_index = INDEX.search(node.attr) and _is_given(node.attr, owner)
+    if not is_index and not (singly and differs(node.attr, owner, view.module)):
+        return
+    value = held(node, view)
+    few = not is_index and not (is_integer(value) or is_text(value))
+    if few and not all(option == NONE or _takes_two(option) for option in options(value)):
+        return  # a float becomes an input, a submodule is another object of the same shape
+    yield Hit(
+        used_at(node, view),
+        f"`{view.text(node)}` differs from block to block, and {place} compiles them one by one: Dynamo guards on"
+        f" {'which of two it is' if few else 'its value'}, so every block with another one compiles again instead of"
+        " sharing the graph",
+        "use it outside of the block (`block(x, cache[i])`), or set"
+        " `torch._dynamo.config.allow_unspec_int_on_nn_module = True` for an int",
+        confidence="possible" if few else "likely",
+    )
+
+
+def _may_differ(node: ast.AST, module: ast.Module) -> bool:
+    if not (isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)):
+        return False
+    return bool(INDEX.search(node.attr)) or node.attr in differing_attributes(module)
+
+
+def _compiled_singly(node: ast.Attribute, view: View) -> str | None:
+    """Where blocks are compiled one by one, in words: this one, or any in the file if the attribute is an index."""
+    place = view.singly()
+    line = _compiled_in_loop(view.module) if place is None and INDEX.search(node.attr) else None
+    return view.where(place) if place is not None else f"line {line}" if line is not None else None
+
+
+def _takes_two(value: Value) -> bool:
+    """A flag, or an object that stands against None."""
+    return not isinstance(value, (Const, Scalar)) or value.type == "bool"
+
+
+def _is_given(attribute: str, owner: ast.ClassDef) -> bool:
+    """Whether `__init__` stores one of its arguments under that name."""
+    for function in functions_in(owner):
+        if function.name == "__init__":
+            for node in own_nodes(function):
+                if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
+                    is_it = any(isinstance(t, ast.Attribute) and t.attr == attribute for t in node.targets)
+                    if is_it and node.value.id in parameters(function):
+                        return True
+    return False
+
+
+@lru_cache(maxsize=256)
+def _compiled_in_loop(module: ast.Module) -> int | None:
+    """The line on which the file compiles the variable of a loop or comprehension; None if it does so nowhere."""
+    for node in nodes_in(module):
+        if isinstance(node, (ast.For, ast.ListComp, ast.GeneratorExp)):
+            targets = [node.target] if isinstance(node, ast.For) else [part.target for part in node.generators]
+            names = {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+            for call in ast.walk(node):
+                if isinstance(call, ast.Call) and _compiles(call, names):
+                    return call.lineno
+    return None
+
+
+def _compiles(call: ast.Call, names: set[str]) -> bool:
+    """`torch.compile(block)` and `block.compile()` for one of the names."""
+    if not (isinstance(call.func, ast.Attribute) and call.func.attr == "compile"):
+        return False
+    model = call.args[0] if ast.unparse(call.func.value) == "torch" and call.args else call.func.value
+    return isinstance(model, ast.Name) and model.id in names
+
+
 BAD = (
     Example(
         code="""
@@ -141,6 +222,7 @@ class Model(nn.Module):
         inside=True,
     ),
 )
+
 GOOD = (
     Example(
         code="""
@@ -177,83 +259,3 @@ def make():
         inside=True,
     ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """Yield the first read of an index attribute in a module of which the file compiles several."""
-    if not isinstance(node, ast.Attribute):
-        return
-    singly = view.singly()
-    if singly is None and not INDEX.search(node.attr):
-        return
-    owner = class_node(view.kind(node.value)) if is_module(view.kind(node.value)) else None
-    place = _compiled_singly(node, view)
-    if owner is None or place is None or first_read(node, view) is not node:
-        return
-    is_index = INDEX.search(node.attr) and _is_given(node.attr, owner)
-    if not is_index and not (singly and differs(node.attr, owner, view.module)):
-        return
-    value = held(node, view)
-    few = not is_index and not (is_integer(value) or is_text(value))
-    if few and not all(option == NONE or _takes_two(option) for option in options(value)):
-        return  # a float becomes an input, a submodule is another object of the same shape
-    yield Hit(
-        used_at(node, view),
-        f"`{view.text(node)}` differs from block to block, and {place} compiles them one by one: Dynamo guards on"
-        f" {'which of two it is' if few else 'its value'}, so every block with another one compiles again instead of"
-        " sharing the graph",
-        "use it outside of the block (`block(x, cache[i])`), or set"
-        " `torch._dynamo.config.allow_unspec_int_on_nn_module = True` for an int",
-        confidence="possible" if few else "likely",
-    )
-
-
-def _may_differ(node: ast.AST, module: ast.Module) -> bool:
-    if not (isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)):
-        return False
-    return bool(INDEX.search(node.attr)) or node.attr in differing_attributes(module)
-
-
-def _compiled_singly(node: ast.Attribute, view: View) -> str | None:
-    """Where blocks are compiled one by one, in words: this one, or any in the file if the attribute is an index."""
-    place = view.singly()
-    line = _compiled_in_loop(view.module) if place is None and INDEX.search(node.attr) else None
-    return view.where(place) if place is not None else f"line {line}" if line is not None else None
-
-
-def _takes_two(value: Value) -> bool:
-    """A flag, or an object that stands against None."""
-    return not isinstance(value, (Const, Scalar)) or value.type == "bool"
-
-
-def _is_given(attribute: str, owner: ast.ClassDef) -> bool:
-    """Whether `__init__` stores one of its arguments under that name."""
-    for function in functions_in(owner):
-        if function.name == "__init__":
-            for node in own_nodes(function):
-                if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
-                    is_it = any(isinstance(t, ast.Attribute) and t.attr == attribute for t in node.targets)
-                    if is_it and node.value.id in parameters(function):
-                        return True
-    return False
-
-
-@lru_cache(maxsize=256)
-def _compiled_in_loop(module: ast.Module) -> int | None:
-    """The line on which the file compiles the variable of a loop or comprehension; None if it does so nowhere."""
-    for node in nodes_in(module):
-        if isinstance(node, (ast.For, ast.ListComp, ast.GeneratorExp)):
-            targets = [node.target] if isinstance(node, ast.For) else [part.target for part in node.generators]
-            names = {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
-            for call in ast.walk(node):
-                if isinstance(call, ast.Call) and _compiles(call, names):
-                    return call.lineno
-    return None
-
-
-def _compiles(call: ast.Call, names: set[str]) -> bool:
-    """`torch.compile(block)` and `block.compile()` for one of the names."""
-    if not (isinstance(call.func, ast.Attribute) and call.func.attr == "compile"):
-        return False
-    model = call.args[0] if ast.unparse(call.func.value) == "torch" and call.args else call.func.value
-    return isinstance(model, ast.Name) and model.id in names

@@ -40,6 +40,68 @@ HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Compare, ast.BinOp), syntax=lambda node, module: _may_read_back(node))
 CASTS = frozenset({"builtins.int", "builtins.float"})
 
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit for each outermost operation with a number that is read back inside it."""
+    if not isinstance(node, (ast.Compare, ast.BinOp)) or _within_operation(node, view) or _left_uncompiled(node, view):
+        return
+    branched_on = isinstance(node, ast.Compare) and site_of(node, view)[0] is not None
+    read = next((part for part in _operands(node) if _reads_back(part, view, branched_on)), None)
+    if read is not None and not on_error_path(node, view):
+        yield Hit(
+            node,
+            f"`{view.text(node)}` computes with a number that was read back: Dynamo guards on its value behind the"
+            " break, so what follows compiles again when it changes",
+            "compute with the tensor, `torch.where` instead of a comparison, and read the result back outside",
+            "likely",
+        )
+
+
+def _may_read_back(node: ast.AST) -> bool:
+    """Whether an operand is a call or, in a comparison, a variable."""
+    sort = (ast.Call, ast.Name) if isinstance(node, ast.Compare) else ast.Call
+    return isinstance(node, ast.expr) and any(isinstance(part, sort) for part in _operands(node))
+
+
+def _operands(node: ast.expr) -> Iterator[ast.expr]:
+    """The operands of an operation, those of operations nested in it included."""
+    if isinstance(node, ast.BinOp):
+        yield from _operands(node.left)
+        yield from _operands(node.right)
+    elif isinstance(node, ast.Compare):
+        for part in (node.left, *node.comparators):
+            yield from _operands(part)
+    elif isinstance(node, ast.UnaryOp):
+        yield from _operands(node.operand)
+    else:
+        yield node
+
+
+def _reads_back(node: ast.expr, view: View, branched_on: bool) -> bool:
+    """Whether `node` is a call that makes a Python number of a tensor, or a variable for one that is `branched_on`."""
+    value = view.kind(node)
+    if isinstance(node, ast.Name) and branched_on:
+        node = assigned_once(view.function, node.id) or node
+    if not isinstance(node, ast.Call):
+        return False
+    if not all(isinstance(option, Scalar) and option.origin == "tensor" for option in options(value)):
+        return False
+    if view.callee(node) in CASTS:
+        read = node.args[0] if node.args else None
+        return read is not None and data(view.kind(read)) is not None and not written_constant(read, view)
+    return isinstance(node.func, ast.Attribute) and node.func.attr == "item" and not written_constant(node, view)
+
+
+def _within_operation(node: ast.AST, view: View) -> bool:
+    return isinstance(next(iter(view.parents(node)), None), (ast.Compare, ast.BinOp, ast.UnaryOp))
+
+
+def _left_uncompiled(node: ast.AST, view: View) -> bool:
+    """Whether the break leaves no graph of this function that could be compiled again."""
+    uncompiled = (ast.For, ast.While, ast.Try, ast.With, ast.comprehension, ast.Lambda)
+    return any(isinstance(parent, uncompiled) for parent in view.parents(node))
+
+
 BAD = (
     Example(
         code="""\
@@ -133,64 +195,3 @@ class Scored(nn.Module):
         fullgraph="clean",
     ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """One hit for each outermost operation with a number that is read back inside it."""
-    if not isinstance(node, (ast.Compare, ast.BinOp)) or _within_operation(node, view) or _left_uncompiled(node, view):
-        return
-    branched_on = isinstance(node, ast.Compare) and site_of(node, view)[0] is not None
-    read = next((part for part in _operands(node) if _reads_back(part, view, branched_on)), None)
-    if read is not None and not on_error_path(node, view):
-        yield Hit(
-            node,
-            f"`{view.text(node)}` computes with a number that was read back: Dynamo guards on its value behind the"
-            " break, so what follows compiles again when it changes",
-            "compute with the tensor, `torch.where` instead of a comparison, and read the result back outside",
-            "likely",
-        )
-
-
-def _may_read_back(node: ast.AST) -> bool:
-    """Whether an operand is a call or, in a comparison, a variable."""
-    sort = (ast.Call, ast.Name) if isinstance(node, ast.Compare) else ast.Call
-    return isinstance(node, ast.expr) and any(isinstance(part, sort) for part in _operands(node))
-
-
-def _operands(node: ast.expr) -> Iterator[ast.expr]:
-    """The operands of an operation, those of operations nested in it included."""
-    if isinstance(node, ast.BinOp):
-        yield from _operands(node.left)
-        yield from _operands(node.right)
-    elif isinstance(node, ast.Compare):
-        for part in (node.left, *node.comparators):
-            yield from _operands(part)
-    elif isinstance(node, ast.UnaryOp):
-        yield from _operands(node.operand)
-    else:
-        yield node
-
-
-def _reads_back(node: ast.expr, view: View, branched_on: bool) -> bool:
-    """Whether `node` is a call that makes a Python number of a tensor, or a variable for one that is `branched_on`."""
-    value = view.kind(node)
-    if isinstance(node, ast.Name) and branched_on:
-        node = assigned_once(view.function, node.id) or node
-    if not isinstance(node, ast.Call):
-        return False
-    if not all(isinstance(option, Scalar) and option.origin == "tensor" for option in options(value)):
-        return False
-    if view.callee(node) in CASTS:
-        read = node.args[0] if node.args else None
-        return read is not None and data(view.kind(read)) is not None and not written_constant(read, view)
-    return isinstance(node.func, ast.Attribute) and node.func.attr == "item" and not written_constant(node, view)
-
-
-def _within_operation(node: ast.AST, view: View) -> bool:
-    return isinstance(next(iter(view.parents(node)), None), (ast.Compare, ast.BinOp, ast.UnaryOp))
-
-
-def _left_uncompiled(node: ast.AST, view: View) -> bool:
-    """Whether the break leaves no graph of this function that could be compiled again."""
-    uncompiled = (ast.For, ast.While, ast.Try, ast.With, ast.comprehension, ast.Lambda)
-    return any(isinstance(parent, uncompiled) for parent in view.parents(node))

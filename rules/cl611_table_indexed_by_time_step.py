@@ -41,52 +41,7 @@ WATCH = Watch(
 )
 KEPT_IN_GRAPH_FROM = (2, 14)
 
-BAD = (
-    Example(
-        code="""\
-import torch
-from torch import nn
 
-
-class Scheduler(nn.Module):
-    def __init__(self, steps=10):
-        super().__init__()
-        self.register_buffer("alphas", torch.linspace(0.9, 0.1, steps))
-
-    def forward(self, noise, timestep, x):
-        alpha = self.alphas[timestep]  # ~
-        return (x - (1 - alpha).sqrt() * noise) / alpha.sqrt()
-""",
-        run="(Scheduler(), [(torch.ones(2), torch.tensor(step), torch.ones(2)) for step in (8, 6, 4)])",
-        default="recompile",
-        fullgraph="recompile",
-    ),
-)
-
-GOOD = (
-    Example(
-        code="""\
-import torch
-from torch import nn
-
-
-class Scheduler(nn.Module):
-    def __init__(self, steps=10):
-        super().__init__()
-        self.register_buffer("alphas", torch.linspace(0.9, 0.1, steps))
-
-    def rows(self, t):
-        return self.alphas[t].view(-1, 1)
-
-    def forward(self, noise, timestep, t, x):
-        alpha = self.alphas.index_select(0, timestep.reshape(1))
-        return (x - (1 - alpha).sqrt() * noise) / alpha.sqrt() * self.rows(t)
-""",
-        run="(Scheduler(), [(torch.ones(2), torch.tensor(n), torch.tensor([n, n]), torch.ones(2)) for n in (8, 6, 4)])",
-        default="clean",
-        fullgraph="clean",
-    ),
-)
 RESHAPING = frozenset({"view", "reshape", "unsqueeze", "expand", "flatten"})
 
 
@@ -134,3 +89,51 @@ def _spread_over_batch(node: ast.Subscript, view: View) -> bool:
     """Whether the rows are reshaped to broadcast, which a single one does not need: `table[t].view(-1, 1, 1)`."""
     parent = next(iter(view.parents(node)), None)
     return isinstance(parent, ast.Subscript) or (isinstance(parent, ast.Attribute) and parent.attr in RESHAPING)
+
+
+BAD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Scheduler(nn.Module):
+    def __init__(self, steps=10):
+        super().__init__()
+        self.register_buffer("alphas", torch.linspace(0.9, 0.1, steps))
+
+    def forward(self, noise, timestep, x):
+        alpha = self.alphas[timestep]  # ~
+        return (x - (1 - alpha).sqrt() * noise) / alpha.sqrt()
+""",
+        run="(Scheduler(), [(torch.ones(2), torch.tensor(step), torch.ones(2)) for step in (8, 6, 4)])",
+        default="recompile",
+        fullgraph="recompile",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Scheduler(nn.Module):
+    def __init__(self, steps=10):
+        super().__init__()
+        self.register_buffer("alphas", torch.linspace(0.9, 0.1, steps))
+
+    def rows(self, t):
+        return self.alphas[t].view(-1, 1)
+
+    def forward(self, noise, timestep, t, x):
+        alpha = self.alphas.index_select(0, timestep.reshape(1))
+        return (x - (1 - alpha).sqrt() * noise) / alpha.sqrt() * self.rows(t)
+""",
+        run="(Scheduler(), [(torch.ones(2), torch.tensor(n), torch.tensor([n, n]), torch.ones(2)) for n in (8, 6, 4)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+)

@@ -35,6 +35,28 @@ HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Call,), names=frozenset({"isinstance"}))
 TENSORS = frozenset({"torch.Tensor", "Tensor", "torch.nn.Parameter", "nn.Parameter"})
 
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the first read of an input whose type the function asks for."""
+    if not isinstance(node, ast.Call) or not view.entry or view.assumed or len(node.args) != 2:
+        return
+    tested, against = node.args
+    if not isinstance(tested, ast.Name) or tested.id not in parameters(view.function):
+        return
+    if any(True for _ in written(tested, view.function)):
+        return
+    classes = [option for option in options(view.kind(against)) if isinstance(option, Class)]
+    if classes and all(any(ast.unparse(base) in TENSORS for base in cls.ref.node.bases) for cls in classes):
+        yield Hit(
+            first_read(tested, view),
+            f"`{tested.id}` may be a plain tensor or a `{view.text(against)}`: Dynamo guards on its type, so each of"
+            " the two compiles the function for itself",
+            f"unwrap it before the compiled code (`{tested.id}.as_subclass(torch.Tensor)`) and pass what it carries as"
+            " an argument",
+            "likely",
+        )
+
+
 BAD = (
     Example(
         code="""\
@@ -96,24 +118,3 @@ def tagged(image):
         fullgraph="clean",
     ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """Yield the first read of an input whose type the function asks for."""
-    if not isinstance(node, ast.Call) or not view.entry or view.assumed or len(node.args) != 2:
-        return
-    tested, against = node.args
-    if not isinstance(tested, ast.Name) or tested.id not in parameters(view.function):
-        return
-    if any(True for _ in written(tested, view.function)):
-        return
-    classes = [option for option in options(view.kind(against)) if isinstance(option, Class)]
-    if classes and all(any(ast.unparse(base) in TENSORS for base in cls.ref.node.bases) for cls in classes):
-        yield Hit(
-            first_read(tested, view),
-            f"`{tested.id}` may be a plain tensor or a `{view.text(against)}`: Dynamo guards on its type, so each of"
-            " the two compiles the function for itself",
-            f"unwrap it before the compiled code (`{tested.id}.as_subclass(torch.Tensor)`) and pass what it carries as"
-            " an argument",
-            "likely",
-        )

@@ -31,6 +31,62 @@ from compilelint.static.values import ExternalInstance, Sequence, options
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Call,), names=frozenset({"append", "appendleft"}))
 
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per call that adds to a history which the function, or its `maxlen`, keeps short."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return
+    place = node.func.value
+    if not isinstance(place, ast.Attribute) or not is_same_object_next_call(place, view):
+        return
+    if _is_short_deque(place, view) or (_is_list(place, view) and _is_cut(place, view)):
+        yield Hit(
+            node,
+            f"`{view.text(place)}` gets longer with each call until it is full, and Dynamo guards on its length: each"
+            " length compiles again",
+            "keep the last entries in one tensor of fixed size (`roll` it and write the new one), or fill the history"
+            " with copies of the first entry",
+            "likely",
+        )
+
+
+def _is_list(place: ast.expr, view: View) -> bool:
+    return all(isinstance(option, Sequence) and option.form == "list" for option in options(held(place, view)))
+
+
+def _is_short_deque(place: ast.Attribute, view: View) -> bool:
+    """Whether a deque is kept at `place` that its class makes with a `maxlen`."""
+    value = held(place, view)
+    if not (isinstance(value, ExternalInstance) and value.name == "collections.deque"):
+        return False
+    owner = class_node(view.kind(place.value))
+    return owner is not None and any(
+        isinstance(part, ast.Assign)
+        and any(same_place(target, place) for target in part.targets)
+        and isinstance(part.value, ast.Call)
+        and any(keyword.arg == "maxlen" for keyword in part.value.keywords)
+        for part in ast.walk(owner)
+    )
+
+
+def _is_cut(place: ast.expr, view: View) -> bool:
+    """Whether the function takes entries out again where there are too many: `if len(place) > n: place.pop(0)`."""
+    return any(
+        isinstance(branch, ast.If)
+        and any(isinstance(part, ast.Call) and ast.unparse(part.func) == "len" for part in ast.walk(branch.test))
+        and mentions(branch.test, place)
+        and any(_takes_out(part, place) for statement in branch.body for part in ast.walk(statement))
+        for branch in own_nodes(view.function)
+    )
+
+
+def _takes_out(node: ast.AST, place: ast.expr) -> bool:
+    if isinstance(node, ast.Delete):
+        return any(isinstance(target, ast.Subscript) and same_place(target.value, place) for target in node.targets)
+    called = node.func if isinstance(node, ast.Call) else None
+    return isinstance(called, ast.Attribute) and called.attr in ("pop", "popleft") and same_place(called.value, place)
+
+
 BAD = (
     Example(
         code="""\
@@ -108,58 +164,3 @@ class Smoothed(nn.Module):
         fullgraph="clean",
     ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """One hit per call that adds to a history which the function, or its `maxlen`, keeps short."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-        return
-    place = node.func.value
-    if not isinstance(place, ast.Attribute) or not is_same_object_next_call(place, view):
-        return
-    if _is_short_deque(place, view) or (_is_list(place, view) and _is_cut(place, view)):
-        yield Hit(
-            node,
-            f"`{view.text(place)}` gets longer with each call until it is full, and Dynamo guards on its length: each"
-            " length compiles again",
-            "keep the last entries in one tensor of fixed size (`roll` it and write the new one), or fill the history"
-            " with copies of the first entry",
-            "likely",
-        )
-
-
-def _is_list(place: ast.expr, view: View) -> bool:
-    return all(isinstance(option, Sequence) and option.form == "list" for option in options(held(place, view)))
-
-
-def _is_short_deque(place: ast.Attribute, view: View) -> bool:
-    """Whether a deque is kept at `place` that its class makes with a `maxlen`."""
-    value = held(place, view)
-    if not (isinstance(value, ExternalInstance) and value.name == "collections.deque"):
-        return False
-    owner = class_node(view.kind(place.value))
-    return owner is not None and any(
-        isinstance(part, ast.Assign)
-        and any(same_place(target, place) for target in part.targets)
-        and isinstance(part.value, ast.Call)
-        and any(keyword.arg == "maxlen" for keyword in part.value.keywords)
-        for part in ast.walk(owner)
-    )
-
-
-def _is_cut(place: ast.expr, view: View) -> bool:
-    """Whether the function takes entries out again where there are too many: `if len(place) > n: place.pop(0)`."""
-    return any(
-        isinstance(branch, ast.If)
-        and any(isinstance(part, ast.Call) and ast.unparse(part.func) == "len" for part in ast.walk(branch.test))
-        and mentions(branch.test, place)
-        and any(_takes_out(part, place) for statement in branch.body for part in ast.walk(statement))
-        for branch in own_nodes(view.function)
-    )
-
-
-def _takes_out(node: ast.AST, place: ast.expr) -> bool:
-    if isinstance(node, ast.Delete):
-        return any(isinstance(target, ast.Subscript) and same_place(target.value, place) for target in node.targets)
-    called = node.func if isinstance(node, ast.Call) else None
-    return isinstance(called, ast.Attribute) and called.attr in ("pop", "popleft") and same_place(called.value, place)

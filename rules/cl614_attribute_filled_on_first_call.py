@@ -35,85 +35,6 @@ from compilelint.static.values import NONE, Const, Mapping, Sequence, Value, opt
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.If,))
 
-BAD = (
-    Example(
-        code="""\
-import torch
-from torch import nn
-
-
-class Positions(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.proj = nn.Linear(dim, dim)
-        self.dim = dim
-        self.table = None
-        self.checked = False
-
-    def forward(self, x):
-        if self.table is None:  # ~
-            self.table = torch.arange(self.dim, dtype=x.dtype)
-        if not self.checked:  # ~
-            x = x.clamp(-8, 8)
-            self.checked = True
-        return self.proj(x) + self.table
-""",
-        run="(Positions(), [(torch.ones(2, 4),) for _ in range(3)])",
-        default="recompile",
-        fullgraph="recompile",
-    ),
-    Example(
-        code="""\
-import torch
-from torch import nn
-
-
-class Positions(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.proj = nn.Linear(dim, dim)
-
-    def forward(self, x):
-        if not hasattr(self, "table"):  # ~
-            self.table = torch.arange(x.shape[-1], dtype=x.dtype)
-        return self.proj(x) + self.table
-""",
-        run="(Positions(), [(torch.ones(2, 4),) for _ in range(3)])",
-        default="recompile",
-        fullgraph="recompile",
-    ),
-)
-
-GOOD = (
-    Example(
-        code="""\
-import torch
-from torch import nn
-
-
-class Positions(nn.Module):
-    def __init__(self, dim=4, scale=None):
-        super().__init__()
-        self.proj = nn.Linear(dim, dim)
-        self.scale = scale
-        self.register_buffer("table", torch.arange(dim, dtype=torch.float))
-        self.last = None
-
-    def forward(self, x, mask=None):
-        if self.scale is None:
-            x = x * 2
-        if mask is None:
-            mask = x > 0
-        if self.training and self.last is None:
-            x = x + 1
-        return (self.proj(x) + self.table) * mask
-""",
-        run="(Positions(), [(torch.ones(2, 4),) for _ in range(3)])",
-        default="clean",
-        fullgraph="clean",
-    ),
-)
-
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the test for an attribute that its branch fills in."""
@@ -202,3 +123,83 @@ def _is_emptied(place: ast.Attribute, view: View) -> bool:
         value is None or (isinstance(value, ast.Constant) and not value.value)
         for _, value in written(place, view.function)
     )
+
+
+BAD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Positions(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+        self.dim = dim
+        self.table = None
+        self.checked = False
+
+    def forward(self, x):
+        if self.table is None:  # ~
+            self.table = torch.arange(self.dim, dtype=x.dtype)
+        if not self.checked:  # ~
+            x = x.clamp(-8, 8)
+            self.checked = True
+        return self.proj(x) + self.table
+""",
+        run="(Positions(), [(torch.ones(2, 4),) for _ in range(3)])",
+        default="recompile",
+        fullgraph="recompile",
+    ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Positions(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x):
+        if not hasattr(self, "table"):  # ~
+            self.table = torch.arange(x.shape[-1], dtype=x.dtype)
+        return self.proj(x) + self.table
+""",
+        run="(Positions(), [(torch.ones(2, 4),) for _ in range(3)])",
+        default="recompile",
+        fullgraph="recompile",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Positions(nn.Module):
+    def __init__(self, dim=4, scale=None):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+        self.scale = scale
+        self.register_buffer("table", torch.arange(dim, dtype=torch.float))
+        self.last = None
+
+    def forward(self, x, mask=None):
+        if self.scale is None:
+            x = x * 2
+        if mask is None:
+            mask = x > 0
+        if self.training and self.last is None:
+            x = x + 1
+        return (self.proj(x) + self.table) * mask
+""",
+        run="(Positions(), [(torch.ones(2, 4),) for _ in range(3)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+)

@@ -36,68 +36,6 @@ from compilelint.static.values import tensors_in
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.AugAssign,))
 
-BAD = (
-    Example(
-        code="""\
-import torch
-
-
-class Sampler:
-    def __init__(self, steps=8):
-        self.sigmas = torch.linspace(1.0, 0.0, steps + 1)
-        self.steps = steps
-        self._index = 0
-
-    @property
-    def index(self):
-        return self._index
-
-    def step(self, x, noise: torch.Tensor):
-        dt = self.sigmas[self.index + 1] - self.sigmas[self.index]  # ~
-        x = x + noise * dt
-        if self.index < 2:  # ~
-            x = x + 0.1 * noise
-        self._index += 1
-        return x
-
-
-advance = torch.compile(Sampler().step)
-""",
-        run="(advance, [(torch.ones(2), torch.ones(2)) for _ in range(5)])",
-        default="recompile",
-        fullgraph="recompile",
-        inside=True,
-    ),
-)
-
-GOOD = (
-    Example(
-        code="""\
-import torch
-
-
-class Sampler:
-    def __init__(self, steps=8):
-        self.sigmas = torch.linspace(1.0, 0.0, steps + 1)
-        self.calls = 0
-        self.index = torch.zeros(1, dtype=torch.long)
-
-    def step(self, x, noise: torch.Tensor):
-        dt = self.sigmas.index_select(0, self.index + 1) - self.sigmas.index_select(0, self.index)
-        self.index += 1
-        self.calls = 1
-        return x + noise * dt
-
-
-advance = torch.compile(Sampler().step)
-""",
-        run="(advance, [(torch.ones(2), torch.ones(2)) for _ in range(5)])",
-        default="clean",
-        fullgraph="clean",
-        inside=True,
-    ),
-)
-
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """The first read of what `node` counts on, and every comparison with it."""
@@ -164,3 +102,66 @@ def _compares(node: ast.AST, spellings: list[ast.Attribute]) -> bool:
         return False
     sides = [side for side in (node.left, *node.comparators) if isinstance(side, ast.Attribute)]
     return any(same_place(side, spelling) for side in sides for spelling in spellings)
+
+
+BAD = (
+    Example(
+        code="""\
+import torch
+
+
+class Sampler:
+    def __init__(self, steps=8):
+        self.sigmas = torch.linspace(1.0, 0.0, steps + 1)
+        self.steps = steps
+        self._index = 0
+
+    @property
+    def index(self):
+        return self._index
+
+    def step(self, x, noise: torch.Tensor):
+        dt = self.sigmas[self.index + 1] - self.sigmas[self.index]  # ~
+        x = x + noise * dt
+        if self.index < 2:  # ~
+            x = x + 0.1 * noise
+        self._index += 1
+        return x
+
+
+advance = torch.compile(Sampler().step)
+""",
+        run="(advance, [(torch.ones(2), torch.ones(2)) for _ in range(5)])",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import torch
+
+
+class Sampler:
+    def __init__(self, steps=8):
+        self.sigmas = torch.linspace(1.0, 0.0, steps + 1)
+        self.calls = 0
+        self.index = torch.zeros(1, dtype=torch.long)
+
+    def step(self, x, noise: torch.Tensor):
+        dt = self.sigmas.index_select(0, self.index + 1) - self.sigmas.index_select(0, self.index)
+        self.index += 1
+        self.calls = 1
+        return x + noise * dt
+
+
+advance = torch.compile(Sampler().step)
+""",
+        run="(advance, [(torch.ones(2), torch.ones(2)) for _ in range(5)])",
+        default="clean",
+        fullgraph="clean",
+        inside=True,
+    ),
+)

@@ -33,6 +33,39 @@ from compilelint.static.values import Compiled, Const, options
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Call,), regions=frozenset({"host", "decode-loop"}))
 
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per argument whose text is put together in the call."""
+    if not isinstance(node, ast.Call):
+        return
+    if not any(isinstance(option, Compiled) for option in options(view.kind(node.func))):
+        return
+    for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
+        if _is_put_together(argument, view):
+            yield Hit(
+                argument,
+                f"`{view.text(argument)}` is a new text at each call: Dynamo guards on it, so"
+                f" `{view.text(node.func)}` compiles again for each",
+                "use the text outside the compiled function and pass what it stands for",
+                "likely",
+            )
+
+
+def _is_put_together(node: ast.expr, view: View) -> bool:
+    """Whether a string is made here of something that may vary."""
+    if isinstance(node, ast.JoinedStr):
+        parts = [part.value for part in node.values if isinstance(part, ast.FormattedValue)]
+        return any(not isinstance(view.kind(part), Const) for part in parts)
+    if isinstance(node, ast.Call):
+        of_text = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Constant)
+        made = view.callee(node) == "builtins.str" or (of_text and ast.unparse(node.func).endswith(".format"))
+        return made and any(not isinstance(view.kind(part), Const) for part in node.args)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        text = any(isinstance(side, ast.Constant) and isinstance(side.value, str) for side in (node.left, node.right))
+        return text and not isinstance(view.kind(node), Const)
+    return False
+
+
 BAD = (
     Example(
         code="""\
@@ -92,35 +125,3 @@ def run(x, how="sum"):
         inside=True,
     ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """One hit per argument whose text is put together in the call."""
-    if not isinstance(node, ast.Call):
-        return
-    if not any(isinstance(option, Compiled) for option in options(view.kind(node.func))):
-        return
-    for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
-        if _is_put_together(argument, view):
-            yield Hit(
-                argument,
-                f"`{view.text(argument)}` is a new text at each call: Dynamo guards on it, so"
-                f" `{view.text(node.func)}` compiles again for each",
-                "use the text outside the compiled function and pass what it stands for",
-                "likely",
-            )
-
-
-def _is_put_together(node: ast.expr, view: View) -> bool:
-    """Whether a string is made here of something that may vary."""
-    if isinstance(node, ast.JoinedStr):
-        parts = [part.value for part in node.values if isinstance(part, ast.FormattedValue)]
-        return any(not isinstance(view.kind(part), Const) for part in parts)
-    if isinstance(node, ast.Call):
-        of_text = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Constant)
-        made = view.callee(node) == "builtins.str" or (of_text and ast.unparse(node.func).endswith(".format"))
-        return made and any(not isinstance(view.kind(part), Const) for part in node.args)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        text = any(isinstance(side, ast.Constant) and isinstance(side.value, str) for side in (node.left, node.right))
-        return text and not isinstance(view.kind(node), Const)
-    return False

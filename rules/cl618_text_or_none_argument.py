@@ -47,54 +47,6 @@ MANY = 8
 MODULES_BY_NAME = "torch.nn.ModuleDict"
 TEXT_METHODS = frozenset({"encode", "lower", "upper", "startswith", "endswith", "strip", "casefold", "removeprefix"})
 
-BAD = (
-    Example(
-        code="""\
-import torch
-
-
-@torch.compile
-def encode(x, name):
-    return x * len(name)  # ~
-
-
-def serve(x):
-    total = 0
-    for name in ("depth", "normal", "segment", "caption", "edge"):
-        total = total + encode(x, name)
-    return total
-""",
-        run="(serve, [(torch.ones(2, 4),)])",
-        default="recompile",
-        fullgraph="recompile",
-        inside=True,
-    ),
-)
-
-GOOD = (
-    Example(
-        code="""\
-import torch
-
-
-@torch.compile
-def encode(x, name, h):
-    return (x + h).sum() if name == "sum" else x + h
-
-
-def serve(x, name="sum"):
-    h = torch.zeros(2, 4)
-    for _ in range(4):
-        h = encode(x, name, h)
-    return h
-""",
-        run="(serve, [(torch.ones(2, 4), 'none')])",
-        default="clean",
-        fullgraph="clean",
-        inside=True,
-    ),
-)
-
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the first use of a parameter that gets another text, or None and then a tensor."""
@@ -159,3 +111,52 @@ def _starts_as_none(passing: Passing) -> bool:
     kinds = [option for value in passing.values for option in options(value)]
     others = [without_none(value) for value in passing.values if value != NONE]
     return NONE in kinds and any(tensor_certainty(value) == "certain" for value in others)
+
+
+BAD = (
+    Example(
+        code="""\
+import torch
+
+
+@torch.compile
+def encode(x, name):
+    return x * len(name)  # ~
+
+
+def serve(x):
+    total = 0
+    for name in ("depth", "normal", "segment", "caption", "edge"):
+        total = total + encode(x, name)
+    return total
+""",
+        run="(serve, [(torch.ones(2, 4),)])",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import torch
+
+
+@torch.compile
+def encode(x, name, h):
+    return (x + h).sum() if name == "sum" else x + h
+
+
+def serve(x, name="sum"):
+    h = torch.zeros(2, 4)
+    for _ in range(4):
+        h = encode(x, name, h)
+    return h
+""",
+        run="(serve, [(torch.ones(2, 4), 'none')])",
+        default="clean",
+        fullgraph="clean",
+        inside=True,
+    ),
+)

@@ -29,6 +29,23 @@ from compilelint.static.state import first_read
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Name,), entered=True)
 
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the first read of an argument that runs through a model's parameters."""
+    passed = view.passed(node.id) if isinstance(node, ast.Name) else ()
+    passing = next((passing for passing in passed if passing.of_model), None)
+    if passing is None or not isinstance(node, ast.Name) or first_read(node, view) is not node:
+        return
+    if view.options.get("dynamic") is not True:
+        yield Hit(
+            node,
+            f"`{node.id}` is each parameter of a model in turn ({view.where(passing.place)}): Dynamo keeps"
+            " the shape of a parameter fixed, so this function compiles again for each shape",
+            f"pass `{node.id}.detach()`, whose sizes become symbols, or stack parameters of one shape",
+            "likely",
+        )
+
+
 BAD = (
     Example(
         code="""\
@@ -89,19 +106,3 @@ def make():
         inside=True,
     ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """Yield the first read of an argument that runs through a model's parameters."""
-    passed = view.passed(node.id) if isinstance(node, ast.Name) else ()
-    passing = next((passing for passing in passed if passing.of_model), None)
-    if passing is None or not isinstance(node, ast.Name) or first_read(node, view) is not node:
-        return
-    if view.options.get("dynamic") is not True:
-        yield Hit(
-            node,
-            f"`{node.id}` is each parameter of a model in turn ({view.where(passing.place)}): Dynamo keeps"
-            " the shape of a parameter fixed, so this function compiles again for each shape",
-            f"pass `{node.id}.detach()`, whose sizes become symbols, or stack parameters of one shape",
-            "likely",
-        )

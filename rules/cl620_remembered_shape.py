@@ -34,59 +34,6 @@ from compilelint.static.values import Scalar, Sequence, Value, options
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Compare,))
 
-BAD = (
-    Example(
-        code="""\
-import torch
-from torch import nn
-
-
-class Detect(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.shape = None
-        self.anchors = torch.empty(0)
-
-    def forward(self, x):
-        if self.shape != x.shape:  # ~
-            self.anchors = torch.arange(x.shape[-1])
-            self.shape = x.shape
-        return x + self.anchors
-""",
-        run="(Detect(), [(torch.ones(2, n),) for n in (4, 4, 6, 6, 8)])",
-        default="recompile",
-        fullgraph="recompile",
-    ),
-)
-
-GOOD = (
-    Example(
-        code="""\
-import torch
-from torch import nn
-
-
-class Detect(nn.Module):
-    def __init__(self, width=64):
-        super().__init__()
-        self.width = width
-        self.shape = None
-        self.register_buffer("table", torch.arange(width))
-
-    def check(self, x):
-        self.shape = x.shape
-
-    def forward(self, x):
-        if x.shape[-1] > self.width:
-            raise ValueError("too wide")
-        return x + self.table[: x.shape[-1]]
-""",
-        run="(Detect(), [(torch.ones(2, 4),) for n in range(3)])",
-        default="clean",
-        fullgraph="clean",
-    ),
-)
-
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the comparison of a remembered shape with one of an input."""
@@ -140,3 +87,57 @@ def _is_remembered(place: ast.Attribute, view: View) -> bool:
 
 def _calls(name: str, view: View) -> bool:
     return any(isinstance(part, ast.Attribute) and part.attr == name for part in ast.walk(view.function))
+
+
+BAD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Detect(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.shape = None
+        self.anchors = torch.empty(0)
+
+    def forward(self, x):
+        if self.shape != x.shape:  # ~
+            self.anchors = torch.arange(x.shape[-1])
+            self.shape = x.shape
+        return x + self.anchors
+""",
+        run="(Detect(), [(torch.ones(2, n),) for n in (4, 4, 6, 6, 8)])",
+        default="recompile",
+        fullgraph="recompile",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Detect(nn.Module):
+    def __init__(self, width=64):
+        super().__init__()
+        self.width = width
+        self.shape = None
+        self.register_buffer("table", torch.arange(width))
+
+    def check(self, x):
+        self.shape = x.shape
+
+    def forward(self, x):
+        if x.shape[-1] > self.width:
+            raise ValueError("too wide")
+        return x + self.table[: x.shape[-1]]
+""",
+        run="(Detect(), [(torch.ones(2, 4),) for n in range(3)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+)

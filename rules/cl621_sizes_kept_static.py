@@ -34,72 +34,6 @@ MANY = 3
 """So many sizes, written down in a loop, are worth a symbol."""
 MAKERS = frozenset("randn rand zeros ones empty full randint new_zeros new_ones new_empty arange".split())
 
-BAD = (
-    Example(
-        code="""\
-import torch
-from torch import nn
-
-
-class Service:
-    def __init__(self):
-        self.net = torch.compile(nn.Linear(4, 4), dynamic=False)  # ~
-
-    def __call__(self, rows):
-        x = torch.ones(rows, 4)
-        return self.net(x)
-""",
-        run="(Service(), [(rows,) for rows in (2, 3, 4)])",
-        default="recompile",
-        fullgraph="recompile",
-        inside=True,
-    ),
-    Example(
-        code="""\
-import torch
-from torch import nn
-
-
-def growing(x):
-    net = torch.compile(nn.Linear(4, 4), dynamic=False)  # ~
-    total = 0
-    for n in range(2, 6):
-        total = total + net(x[:n]).sum()
-    return total
-""",
-        run="(growing, [(torch.ones(8, 4),)])",
-        default="recompile",
-        fullgraph="recompile",
-        inside=True,
-    ),
-)
-
-GOOD = (
-    Example(
-        code="""\
-import torch
-from torch import nn
-
-
-class Service:
-    def __init__(self, rows=8):
-        self.net = torch.compile(nn.Linear(4, 4).requires_grad_(False), dynamic=False)
-        self.free = torch.compile(nn.Linear(4, 4))
-        self.rows = rows
-
-    def __call__(self, scale):
-        x = torch.ones(8, 4) * scale
-        for i in range(4):
-            x = self.net(x + i)
-        return x
-""",
-        run="(Service(), [(float(rows),) for rows in (2, 3, 4)])",
-        default="clean",
-        fullgraph="clean",
-        inside=True,
-    ),
-)
-
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the torch.compile call that keeps sizes static although its callers vary them."""
@@ -166,3 +100,70 @@ def _sizes(made: ast.expr) -> Iterator[ast.expr]:
         for part in parts:
             if isinstance(part, ast.Slice):
                 yield from (bound for bound in (part.lower, part.upper) if bound is not None)
+
+
+BAD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Service:
+    def __init__(self):
+        self.net = torch.compile(nn.Linear(4, 4), dynamic=False)  # ~
+
+    def __call__(self, rows):
+        x = torch.ones(rows, 4)
+        return self.net(x)
+""",
+        run="(Service(), [(rows,) for rows in (2, 3, 4)])",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+def growing(x):
+    net = torch.compile(nn.Linear(4, 4), dynamic=False)  # ~
+    total = 0
+    for n in range(2, 6):
+        total = total + net(x[:n]).sum()
+    return total
+""",
+        run="(growing, [(torch.ones(8, 4),)])",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Service:
+    def __init__(self, rows=8):
+        self.net = torch.compile(nn.Linear(4, 4).requires_grad_(False), dynamic=False)
+        self.free = torch.compile(nn.Linear(4, 4))
+        self.rows = rows
+
+    def __call__(self, scale):
+        x = torch.ones(8, 4) * scale
+        for i in range(4):
+            x = self.net(x + i)
+        return x
+""",
+        run="(Service(), [(float(rows),) for rows in (2, 3, 4)])",
+        default="clean",
+        fullgraph="clean",
+        inside=True,
+    ),
+)

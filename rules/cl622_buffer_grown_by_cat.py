@@ -39,6 +39,51 @@ HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Assign,))
 JOINING = frozenset({"torch.cat", "torch.concat", "torch.concatenate", "torch.hstack", "torch.vstack"})
 
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the assignment by which a buffer gets longer."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+        return
+    target = node.targets[0]
+    if not isinstance(target, ast.Attribute) or view.callee(node.value) not in JOINING:
+        return
+    parts = view.argument(node.value, 0, "tensors")
+    joined = parts.elts if isinstance(parts, (ast.List, ast.Tuple)) else []
+    if not any(same_place(part, target) for part in joined) or not is_module(view.kind(target.value)):
+        return
+    if is_same_object_next_call(target, view) and _is_buffer(target, view) and not _is_reset(target, node, view):
+        yield Hit(
+            node,
+            f"`{view.text(target)}` is a buffer that gets longer with each call, and Dynamo keeps the shapes of buffers"
+            " fixed: every call compiles again until the limit, then the function runs eager",
+            "allocate it for the largest length and write in place (`index_copy_`), or pass the cache in and out",
+            "likely" if view.assumed else "certain",
+        )
+
+
+def _is_buffer(target: ast.Attribute, view: View) -> bool:
+    """Whether the class registers a buffer of that name."""
+    owner = class_node(view.kind(target.value))
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "register_buffer"
+        and bool(node.args)
+        and isinstance(node.args[0], ast.Constant)
+        and node.args[0].value == target.attr
+        for function in (functions_in(owner) if owner is not None else ())
+        for node in own_nodes(function)
+    )
+
+
+def _is_reset(target: ast.Attribute, growth: ast.Assign, view: View) -> bool:
+    """Whether the function also sets the buffer some other way, such as cutting it back."""
+    return any(
+        isinstance(node, ast.Assign) and node is not growth and any(same_place(t, target) for t in node.targets)
+        for node in own_nodes(view.function)
+    )
+
+
 BAD = (
     Example(
         code="""\
@@ -104,47 +149,3 @@ class Window(nn.Module):
         fullgraph="clean",
     ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """Yield the assignment by which a buffer gets longer."""
-    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
-        return
-    target = node.targets[0]
-    if not isinstance(target, ast.Attribute) or view.callee(node.value) not in JOINING:
-        return
-    parts = view.argument(node.value, 0, "tensors")
-    joined = parts.elts if isinstance(parts, (ast.List, ast.Tuple)) else []
-    if not any(same_place(part, target) for part in joined) or not is_module(view.kind(target.value)):
-        return
-    if is_same_object_next_call(target, view) and _is_buffer(target, view) and not _is_reset(target, node, view):
-        yield Hit(
-            node,
-            f"`{view.text(target)}` is a buffer that gets longer with each call, and Dynamo keeps the shapes of buffers"
-            " fixed: every call compiles again until the limit, then the function runs eager",
-            "allocate it for the largest length and write in place (`index_copy_`), or pass the cache in and out",
-            "likely" if view.assumed else "certain",
-        )
-
-
-def _is_buffer(target: ast.Attribute, view: View) -> bool:
-    """Whether the class registers a buffer of that name."""
-    owner = class_node(view.kind(target.value))
-    return any(
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "register_buffer"
-        and bool(node.args)
-        and isinstance(node.args[0], ast.Constant)
-        and node.args[0].value == target.attr
-        for function in (functions_in(owner) if owner is not None else ())
-        for node in own_nodes(function)
-    )
-
-
-def _is_reset(target: ast.Attribute, growth: ast.Assign, view: View) -> bool:
-    """Whether the function also sets the buffer some other way, such as cutting it back."""
-    return any(
-        isinstance(node, ast.Assign) and node is not growth and any(same_place(t, target) for t in node.targets)
-        for node in own_nodes(view.function)
-    )

@@ -33,6 +33,38 @@ HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Call, ast.Subscript))
 PICKING = frozenset({"builtins.getattr", "builtins.setattr", "builtins.hasattr"})
 
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the name or key with a size in it."""
+    name: ast.expr | None = None
+    if isinstance(node, ast.Call):
+        if view.callee(node) in PICKING and len(node.args) >= 2:
+            name = node.args[1]
+    elif isinstance(node, ast.Subscript):
+        name = node.slice
+    size = _size_in(name, view) if name is not None else None
+    if size is not None and isinstance(node, ast.expr):
+        yield Hit(
+            node,
+            f"`{view.text(size)}` is part of a name here: Dynamo pins the size to its value, so every other size"
+            " compiles again",
+            "pick outside of the compiled code, or index one stacked tensor with the size",
+            "likely",
+        )
+
+
+def _size_in(name: ast.expr, view: View) -> ast.expr | None:
+    """The size that a text is made of; None if `name` is no such text."""
+    made = assigned_once(view.function, name.id) if isinstance(name, ast.Name) else name
+    parts = made.values if isinstance(made, ast.JoinedStr) else []
+    sizes = [part.value for part in parts if isinstance(part, ast.FormattedValue) and _is_size(part.value, view)]
+    return sizes[0] if sizes else None
+
+
+def _is_size(node: ast.expr, view: View) -> bool:
+    return all(isinstance(option, Scalar) and option.origin == "shape" for option in options(view.kind(node)))
+
+
 BAD = (
     Example(
         code="""\
@@ -83,34 +115,3 @@ class Picked(nn.Module):
         fullgraph="clean",
     ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """Yield the name or key with a size in it."""
-    name: ast.expr | None = None
-    if isinstance(node, ast.Call):
-        if view.callee(node) in PICKING and len(node.args) >= 2:
-            name = node.args[1]
-    elif isinstance(node, ast.Subscript):
-        name = node.slice
-    size = _size_in(name, view) if name is not None else None
-    if size is not None and isinstance(node, ast.expr):
-        yield Hit(
-            node,
-            f"`{view.text(size)}` is part of a name here: Dynamo pins the size to its value, so every other size"
-            " compiles again",
-            "pick outside of the compiled code, or index one stacked tensor with the size",
-            "likely",
-        )
-
-
-def _size_in(name: ast.expr, view: View) -> ast.expr | None:
-    """The size that a text is made of; None if `name` is no such text."""
-    made = assigned_once(view.function, name.id) if isinstance(name, ast.Name) else name
-    parts = made.values if isinstance(made, ast.JoinedStr) else []
-    sizes = [part.value for part in parts if isinstance(part, ast.FormattedValue) and _is_size(part.value, view)]
-    return sizes[0] if sizes else None
-
-
-def _is_size(node: ast.expr, view: View) -> bool:
-    return all(isinstance(option, Scalar) and option.origin == "shape" for option in options(view.kind(node)))

@@ -38,6 +38,72 @@ from compilelint.static.values import Scalar, options, tensor_certainty
 HAZARD = "recompile"
 WATCH = Watch(tests=True)
 
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the test that asks about the first size of a tensor."""
+    if not isinstance(node, ast.Compare) or view.assumed or on_error_path(node, view):
+        return
+    size = next((side for side in (node.left, *node.comparators) if _is_first_size(side, view)), None)
+    site, _ = site_of(node, view)
+    if size is None or not isinstance(site, (ast.If, ast.IfExp, ast.While)) or _only_raises(site):
+        return
+    if view.engine == "vllm":
+        yield Hit(
+            node,
+            f"`{view.text(node)}` asks about the size of the batch, and the engine drops the guard on the answer: every"
+            " later batch takes the side of the one that was traced",
+            "compute both sides and pick with `torch.where`, or decide outside of the compiled code",
+            "likely",
+            hazard="stale-result",
+        )
+    else:
+        yield Hit(
+            node,
+            f"`{view.text(node)}` asks about a size: Dynamo guards on the answer and compiles a second time for the"
+            " other side",
+            "pad to the larger case or pick with `torch.where`; what only speeds things up asks"
+            " `statically_known_true(…)`",
+            "possible",
+        )
+
+
+def _is_first_size(node: ast.expr, view: View) -> bool:
+    """`x.shape[0]`, `x.size(0)`, `len(x)` of a tensor, or a variable that is one of these."""
+    if not all(isinstance(option, Scalar) and option.origin == "shape" for option in options(view.kind(node))):
+        return False
+    made = assigned_once(view.function, node.id) if isinstance(node, ast.Name) else node
+    if made is None and isinstance(node, ast.Name):
+        return _unpacked_first(node.id, view)
+    if isinstance(made, ast.Subscript):
+        return isinstance(made.value, ast.Attribute) and made.value.attr == "shape" and _is_zero(made.slice)
+    if not isinstance(made, ast.Call) or len(made.args) != 1:
+        return False
+    if isinstance(made.func, ast.Attribute):
+        return made.func.attr == "size" and _is_zero(made.args[0])
+    return view.callee(made) == "builtins.len" and tensor_certainty(view.kind(made.args[0])) is not None
+
+
+def _is_zero(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value == 0
+
+
+def _unpacked_first(name: str, view: View) -> bool:
+    """`n` of `n, dim = x.shape`."""
+    return any(
+        isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Tuple)
+        and isinstance(node.targets[0].elts[0], ast.Name)
+        and node.targets[0].elts[0].id == name
+        and ast.unparse(node.value).endswith((".shape", ".size()"))
+        for node in own_nodes(view.function)
+    )
+
+
+def _only_raises(site: ast.If | ast.IfExp | ast.While) -> bool:
+    """Whether the branch is a check: it does nothing but raise."""
+    return isinstance(site, ast.If) and isinstance(site.body[-1], ast.Raise)
+
+
 BAD = (
     Example(
         code="""\
@@ -122,68 +188,3 @@ class Experts(nn.Module):
         fullgraph="recompile",
     ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """Yield the test that asks about the first size of a tensor."""
-    if not isinstance(node, ast.Compare) or view.assumed or on_error_path(node, view):
-        return
-    size = next((side for side in (node.left, *node.comparators) if _is_first_size(side, view)), None)
-    site, _ = site_of(node, view)
-    if size is None or not isinstance(site, (ast.If, ast.IfExp, ast.While)) or _only_raises(site):
-        return
-    if view.engine == "vllm":
-        yield Hit(
-            node,
-            f"`{view.text(node)}` asks about the size of the batch, and the engine drops the guard on the answer: every"
-            " later batch takes the side of the one that was traced",
-            "compute both sides and pick with `torch.where`, or decide outside of the compiled code",
-            "likely",
-            hazard="stale-result",
-        )
-    else:
-        yield Hit(
-            node,
-            f"`{view.text(node)}` asks about a size: Dynamo guards on the answer and compiles a second time for the"
-            " other side",
-            "pad to the larger case or pick with `torch.where`; what only speeds things up asks"
-            " `statically_known_true(…)`",
-            "possible",
-        )
-
-
-def _is_first_size(node: ast.expr, view: View) -> bool:
-    """`x.shape[0]`, `x.size(0)`, `len(x)` of a tensor, or a variable that is one of these."""
-    if not all(isinstance(option, Scalar) and option.origin == "shape" for option in options(view.kind(node))):
-        return False
-    made = assigned_once(view.function, node.id) if isinstance(node, ast.Name) else node
-    if made is None and isinstance(node, ast.Name):
-        return _unpacked_first(node.id, view)
-    if isinstance(made, ast.Subscript):
-        return isinstance(made.value, ast.Attribute) and made.value.attr == "shape" and _is_zero(made.slice)
-    if not isinstance(made, ast.Call) or len(made.args) != 1:
-        return False
-    if isinstance(made.func, ast.Attribute):
-        return made.func.attr == "size" and _is_zero(made.args[0])
-    return view.callee(made) == "builtins.len" and tensor_certainty(view.kind(made.args[0])) is not None
-
-
-def _is_zero(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value == 0
-
-
-def _unpacked_first(name: str, view: View) -> bool:
-    """`n` of `n, dim = x.shape`."""
-    return any(
-        isinstance(node, ast.Assign)
-        and isinstance(node.targets[0], ast.Tuple)
-        and isinstance(node.targets[0].elts[0], ast.Name)
-        and node.targets[0].elts[0].id == name
-        and ast.unparse(node.value).endswith((".shape", ".size()"))
-        for node in own_nodes(view.function)
-    )
-
-
-def _only_raises(site: ast.If | ast.IfExp | ast.While) -> bool:
-    """Whether the branch is a check: it does nothing but raise."""
-    return isinstance(site, ast.If) and isinstance(site.body[-1], ast.Raise)

@@ -31,6 +31,38 @@ HAZARD = "placement"
 WATCH = Watch(nodes=(ast.For,))
 MANY = 256
 
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the loop that is unrolled hundreds of times."""
+    turns = _turns(node.iter, view) if isinstance(node, ast.For) else None
+    if turns is None or turns < MANY or not isinstance(node, ast.For):
+        return
+    works = any(
+        isinstance(part, (ast.BinOp, ast.Call)) and gives_tensors(view.kind(part))
+        for statement in node.body
+        for part in nodes_in(statement)
+    )
+    if works:
+        yield Hit(
+            node,
+            f"`{view.text(node.iter)}` is unrolled: the graph gets {turns} copies of the loop's body, and takes as much"
+            " longer to compile",
+            "use one operation on a stacked tensor or `scan`, or compile the body and loop in Python around it",
+            "likely",
+        )
+
+
+def _turns(source: ast.expr, view: View) -> int | None:
+    """How often `range(…)` turns, where that is known."""
+    if not isinstance(source, ast.Call) or view.callee(source) != "builtins.range" or source.keywords:
+        return None
+    bounds = [option.value for a in source.args for option in options(view.kind(a)) if isinstance(option, Const)]
+    if len(bounds) != len(source.args):
+        return None
+    numbers = [bound for bound in bounds if isinstance(bound, int)]
+    return len(range(*numbers)) if numbers and len(numbers) == len(bounds) and 0 not in numbers[2:] else None
+
+
 BAD = (
     Example(
         code="""\
@@ -76,34 +108,3 @@ class Decay(nn.Module):
         fullgraph="clean",
     ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """Yield the loop that is unrolled hundreds of times."""
-    turns = _turns(node.iter, view) if isinstance(node, ast.For) else None
-    if turns is None or turns < MANY or not isinstance(node, ast.For):
-        return
-    works = any(
-        isinstance(part, (ast.BinOp, ast.Call)) and gives_tensors(view.kind(part))
-        for statement in node.body
-        for part in nodes_in(statement)
-    )
-    if works:
-        yield Hit(
-            node,
-            f"`{view.text(node.iter)}` is unrolled: the graph gets {turns} copies of the loop's body, and takes as much"
-            " longer to compile",
-            "use one operation on a stacked tensor or `scan`, or compile the body and loop in Python around it",
-            "likely",
-        )
-
-
-def _turns(source: ast.expr, view: View) -> int | None:
-    """How often `range(…)` turns, where that is known."""
-    if not isinstance(source, ast.Call) or view.callee(source) != "builtins.range" or source.keywords:
-        return None
-    bounds = [option.value for a in source.args for option in options(view.kind(a)) if isinstance(option, Const)]
-    if len(bounds) != len(source.args):
-        return None
-    numbers = [bound for bound in bounds if isinstance(bound, int)]
-    return len(range(*numbers)) if numbers and len(numbers) == len(bounds) and 0 not in numbers[2:] else None

@@ -37,81 +37,6 @@ WATCH = Watch(nodes=(ast.Call,), regions=frozenset({"host"}))
 GRAD = frozenset({"no_grad", "inference_mode"})
 MODES = GRAD | {"autocast"}
 
-BAD = (
-    Example(
-        code="""\
-import torch
-from torch import nn
-
-
-class Service:
-    def __init__(self):
-        self.net = torch.compile(nn.Linear(4, 4))
-
-    @torch.no_grad()
-    def warm_up(self, x):
-        self.net(x)
-
-    @torch.inference_mode()
-    def predict(self, x):
-        return self.net(x)  # ~
-
-    def __call__(self, x):
-        self.warm_up(x)
-        return self.predict(x).clone()
-
-
-def compare(x):
-    net = torch.compile(nn.Linear(4, 4))
-    with torch.autocast("cpu", torch.bfloat16):
-        low = net(x)
-    return low, net(x)  # ~
-""",
-        run="(lambda x: (Service()(x), compare(x)), [(torch.ones(2, 4),)])",
-        default="recompile",
-        fullgraph="recompile",
-        inside=True,
-    ),
-)
-
-GOOD = (
-    Example(
-        code="""\
-import torch
-from torch import nn
-
-
-class Service:
-    def __init__(self):
-        self.net = torch.compile(nn.Linear(4, 4))
-        self.other = torch.compile(nn.Linear(4, 4))
-
-    @torch.no_grad()
-    def warm_up(self, x):
-        self.net(x)
-
-    @torch.no_grad()
-    def predict(self, x):
-        return self.net(x)
-
-    def train(self, x, low=False):
-        if low:
-            with torch.autocast("cpu", torch.bfloat16):
-                return self.other(x).sum()
-        else:
-            return self.other(x).sum()
-
-    def __call__(self, x):
-        self.warm_up(x)
-        return self.predict(x)
-""",
-        run="(Service(), [(torch.ones(2, 4),)])",
-        default="clean",
-        fullgraph="clean",
-        inside=True,
-    ),
-)
-
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the call whose mode is another one than that of an earlier call of the same callable."""
@@ -187,3 +112,79 @@ def _mixed(first: frozenset[str], second: frozenset[str]) -> tuple[str, str] | N
         under, without = "under `autocast`", "without it"
         return (under, without) if "autocast" in first else (without, under)
     return None
+
+
+BAD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Service:
+    def __init__(self):
+        self.net = torch.compile(nn.Linear(4, 4))
+
+    @torch.no_grad()
+    def warm_up(self, x):
+        self.net(x)
+
+    @torch.inference_mode()
+    def predict(self, x):
+        return self.net(x)  # ~
+
+    def __call__(self, x):
+        self.warm_up(x)
+        return self.predict(x).clone()
+
+
+def compare(x):
+    net = torch.compile(nn.Linear(4, 4))
+    with torch.autocast("cpu", torch.bfloat16):
+        low = net(x)
+    return low, net(x)  # ~
+""",
+        run="(lambda x: (Service()(x), compare(x)), [(torch.ones(2, 4),)])",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Service:
+    def __init__(self):
+        self.net = torch.compile(nn.Linear(4, 4))
+        self.other = torch.compile(nn.Linear(4, 4))
+
+    @torch.no_grad()
+    def warm_up(self, x):
+        self.net(x)
+
+    @torch.no_grad()
+    def predict(self, x):
+        return self.net(x)
+
+    def train(self, x, low=False):
+        if low:
+            with torch.autocast("cpu", torch.bfloat16):
+                return self.other(x).sum()
+        else:
+            return self.other(x).sum()
+
+    def __call__(self, x):
+        self.warm_up(x)
+        return self.predict(x)
+""",
+        run="(Service(), [(torch.ones(2, 4),)])",
+        default="clean",
+        fullgraph="clean",
+        inside=True,
+    ),
+)

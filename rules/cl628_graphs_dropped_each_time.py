@@ -42,6 +42,57 @@ ONCE = (
     "setup", "set_", "configure", "switch", "load", "reload", "clear", "reset", "build", "make", "create", "init",
 )  # fmt: skip
 
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the reset that each turn of a loop, or each call of a function, runs into."""
+    function = view.function
+    if not isinstance(node, ast.Call) or not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return
+    parents = list(view.parents(node))
+    loop = next((parent for parent in parents if isinstance(parent, (ast.For, ast.AsyncFor, ast.While))), None)
+    if any(not isinstance(parent.test, (ast.Name, ast.Attribute)) for parent in parents if isinstance(parent, ast.If)):
+        return
+    if loop is not None:
+        again = "turn of the loop" if _runs_compiled(loop, view) and not _compiles(loop) else None
+    else:
+        user = next(_users(function, view), None)
+        again = None if user is None else f"call of `{user.name}`"
+    if again is not None:
+        yield Hit(
+            node,
+            f"`{view.text(node)}` drops all compiled graphs on every {again}: the next call compiles from scratch",
+            "compile once, where the model is built; reset only when something has changed that the graphs keep",
+            "likely",
+        )
+
+
+def _users(
+    function: ast.FunctionDef | ast.AsyncFunctionDef, view: View
+) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """What works on its arguments with something compiled: the `function` that resets, or methods that call it."""
+    home = next((n for n in statements_in(view.module) if isinstance(n, ast.ClassDef) and function in n.body), None)
+    for user in (function, *(functions_in(home) if home is not None else ())):
+        given = set(parameters(user)) - {"self", "cls"}
+        once = user.name.lower().strip("_").startswith(ONCE)
+        if given and not once and _runs_compiled(user, view) and (user is function or _calls(user, function.name)):
+            yield user
+
+
+def _runs_compiled(scope: ast.AST, view: View) -> bool:
+    """Whether a piece of code calls a name to which the file binds what torch.compile returns."""
+    calls = (node for node in nodes_in(scope) if isinstance(node, ast.Call))
+    return any("torch.compile" in view.makers(last_name(call.func)) for call in calls)
+
+
+def _compiles(scope: ast.AST) -> bool:
+    return any(isinstance(node, ast.Call) and last_name(node.func) == "compile" for node in nodes_in(scope))
+
+
+def _calls(method: ast.AST, name: str) -> bool:
+    """Whether a method calls another one of its object."""
+    return any(isinstance(n, ast.Call) and ast.unparse(n.func) == f"self.{name}" for n in own_nodes(method))
+
+
 BAD = (
     Example(
         code="""\
@@ -126,53 +177,3 @@ def compare(functions, x):
         inside=True,
     ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """Yield the reset that each turn of a loop, or each call of a function, runs into."""
-    function = view.function
-    if not isinstance(node, ast.Call) or not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return
-    parents = list(view.parents(node))
-    loop = next((parent for parent in parents if isinstance(parent, (ast.For, ast.AsyncFor, ast.While))), None)
-    if any(not isinstance(parent.test, (ast.Name, ast.Attribute)) for parent in parents if isinstance(parent, ast.If)):
-        return
-    if loop is not None:
-        again = "turn of the loop" if _runs_compiled(loop, view) and not _compiles(loop) else None
-    else:
-        user = next(_users(function, view), None)
-        again = None if user is None else f"call of `{user.name}`"
-    if again is not None:
-        yield Hit(
-            node,
-            f"`{view.text(node)}` drops all compiled graphs on every {again}: the next call compiles from scratch",
-            "compile once, where the model is built; reset only when something has changed that the graphs keep",
-            "likely",
-        )
-
-
-def _users(
-    function: ast.FunctionDef | ast.AsyncFunctionDef, view: View
-) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """What works on its arguments with something compiled: the `function` that resets, or methods that call it."""
-    home = next((n for n in statements_in(view.module) if isinstance(n, ast.ClassDef) and function in n.body), None)
-    for user in (function, *(functions_in(home) if home is not None else ())):
-        given = set(parameters(user)) - {"self", "cls"}
-        once = user.name.lower().strip("_").startswith(ONCE)
-        if given and not once and _runs_compiled(user, view) and (user is function or _calls(user, function.name)):
-            yield user
-
-
-def _runs_compiled(scope: ast.AST, view: View) -> bool:
-    """Whether a piece of code calls a name to which the file binds what torch.compile returns."""
-    calls = (node for node in nodes_in(scope) if isinstance(node, ast.Call))
-    return any("torch.compile" in view.makers(last_name(call.func)) for call in calls)
-
-
-def _compiles(scope: ast.AST) -> bool:
-    return any(isinstance(node, ast.Call) and last_name(node.func) == "compile" for node in nodes_in(scope))
-
-
-def _calls(method: ast.AST, name: str) -> bool:
-    """Whether a method calls another one of its object."""
-    return any(isinstance(n, ast.Call) and ast.unparse(n.func) == f"self.{name}" for n in own_nodes(method))

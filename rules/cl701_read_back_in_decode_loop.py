@@ -50,101 +50,6 @@ WATCH = Watch(nodes=(ast.Call, ast.Subscript, ast.JoinedStr), tests=True, region
 BY_NAME = frozenset({"item", "tolist", "cpu"})
 BUILTINS = frozenset(f"builtins.{name}" for name in ("int", "float", "bool", "str", "print", "range", "max", "min"))
 
-BAD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-class Decoder(nn.Module):
-    def __init__(self, dim=4, vocab=8):
-        super().__init__()
-        self.embed = nn.Embedding(vocab, dim)
-        self.head = nn.Linear(dim, vocab)
-
-    def forward(self, ids):
-        return self.head(self.embed(ids))
-
-
-def finished(alive):
-    return alive.max() == 0
-
-
-@torch.no_grad()
-def generate(model: Decoder, ids: torch.Tensor, steps: int, eos: int = 2):
-    alive = torch.ones(ids.shape[0], dtype=torch.long, device=ids.device)
-    tokens = []
-    for _ in range(steps):
-        ids = model(ids)[:, -1:].argmax(-1)
-        tokens.append(ids.tolist())  # ~
-        alive = alive * (ids[:, 0] != eos).long()
-        if finished(alive):  # ~
-            break
-    return tokens
-""",
-    ),
-    Example(
-        code="""
-import torch
-
-
-def guidance_at(t):
-    return 1.0 + 0.1 * (10 - t.item())  # ~
-
-
-def sample(unet, x, timesteps):
-    for t in timesteps:
-        noise = unet(x, t)
-        x = x - guidance_at(t) * noise
-        print("residual", noise.abs().mean().cpu())  # ~
-    return x
-""",
-    ),
-)
-GOOD = (
-    Example(
-        code="""
-import torch
-
-
-@torch.no_grad()
-def generate(model, ids: torch.Tensor, steps: int, eos: int = 2):
-    done = torch.zeros(ids.shape[0], dtype=torch.bool, device=ids.device)
-    tokens = []
-    for step in range(steps):
-        logits = model(ids)
-        ids = logits[:, -1:].argmax(-1)
-        tokens.append(ids)
-        done = done | (ids[:, 0] == eos)
-        if step % 16 == 15 and done.all():
-            print("stopped early", done.sum().item())
-            break
-        if ids.shape[0] == 0:
-            return ids.tolist()
-    return torch.cat(tokens, 1).tolist()
-""",
-    ),
-    Example(
-        code="""
-import torch
-
-
-def evaluate(model, loader):
-    right = 0
-    for x, y in loader:
-        right += (model(x).argmax(-1) == y).sum().item()
-    return right
-
-
-def sample(unet, x, timesteps):
-    for t in timesteps.tolist():
-        x = x - 0.1 * unet(x, t)
-    return x.cpu()
-""",
-    ),
-)
-
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the expression that reads a tensor's value on the host."""
@@ -243,3 +148,100 @@ def _is_tested(node: ast.expr, view: View) -> bool:
     if isinstance(parent, ast.UnaryOp):
         return isinstance(parent.op, ast.Not)
     return isinstance(parent, ast.BoolOp) or (isinstance(parent, ast.comprehension) and node in parent.ifs)
+
+
+BAD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Decoder(nn.Module):
+    def __init__(self, dim=4, vocab=8):
+        super().__init__()
+        self.embed = nn.Embedding(vocab, dim)
+        self.head = nn.Linear(dim, vocab)
+
+    def forward(self, ids):
+        return self.head(self.embed(ids))
+
+
+def finished(alive):
+    return alive.max() == 0
+
+
+@torch.no_grad()
+def generate(model: Decoder, ids: torch.Tensor, steps: int, eos: int = 2):
+    alive = torch.ones(ids.shape[0], dtype=torch.long, device=ids.device)
+    tokens = []
+    for _ in range(steps):
+        ids = model(ids)[:, -1:].argmax(-1)
+        tokens.append(ids.tolist())  # ~
+        alive = alive * (ids[:, 0] != eos).long()
+        if finished(alive):  # ~
+            break
+    return tokens
+""",
+    ),
+    Example(
+        code="""
+import torch
+
+
+def guidance_at(t):
+    return 1.0 + 0.1 * (10 - t.item())  # ~
+
+
+def sample(unet, x, timesteps):
+    for t in timesteps:
+        noise = unet(x, t)
+        x = x - guidance_at(t) * noise
+        print("residual", noise.abs().mean().cpu())  # ~
+    return x
+""",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""
+import torch
+
+
+@torch.no_grad()
+def generate(model, ids: torch.Tensor, steps: int, eos: int = 2):
+    done = torch.zeros(ids.shape[0], dtype=torch.bool, device=ids.device)
+    tokens = []
+    for step in range(steps):
+        logits = model(ids)
+        ids = logits[:, -1:].argmax(-1)
+        tokens.append(ids)
+        done = done | (ids[:, 0] == eos)
+        if step % 16 == 15 and done.all():
+            print("stopped early", done.sum().item())
+            break
+        if ids.shape[0] == 0:
+            return ids.tolist()
+    return torch.cat(tokens, 1).tolist()
+""",
+    ),
+    Example(
+        code="""
+import torch
+
+
+def evaluate(model, loader):
+    right = 0
+    for x, y in loader:
+        right += (model(x).argmax(-1) == y).sum().item()
+    return right
+
+
+def sample(unet, x, timesteps):
+    for t in timesteps.tolist():
+        x = x - 0.1 * unet(x, t)
+    return x.cpu()
+""",
+    ),
+)

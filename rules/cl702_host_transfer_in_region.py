@@ -51,59 +51,6 @@ BREAKERS = frozenset(
     ]
 )
 
-BAD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-class Detector(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.head = nn.Linear(dim, dim)
-
-    def scores(self, h: torch.Tensor):
-        return h.softmax(-1).cpu()  # ~
-
-    def forward(self, x: torch.Tensor):
-        h = self.head(x)
-        best = h.argmax(-1).to("cpu")  # ~
-        return self.scores(h), best
-""",
-        run="Detector(), [(torch.ones(2, 4),) for _ in range(2)]",
-        default="clean",
-        fullgraph="clean",
-    ),
-)
-GOOD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-class Detector(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.head = nn.Linear(dim, dim)
-        self.register_buffer("table", torch.arange(dim).cpu())
-
-    def forward(self, x: torch.Tensor):
-        h = self.head(x.to(torch.float32)).to(x.device)
-        return h.softmax(-1), h.argmax(-1) + self.table[0]
-
-
-def detect(model, x):
-    scores, best = model(x)
-    return scores.cpu(), best.cpu().numpy()
-""",
-        run="Detector(), [(torch.ones(2, 4),) for _ in range(2)]",
-        default="clean",
-        fullgraph="clean",
-    ),
-)
-
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the call that moves a tensor of the graph to the host."""
@@ -152,3 +99,58 @@ def _breaks_anyway(call: ast.Call, view: View) -> bool:
         or (isinstance(part, ast.Call) and view.breaks(part) is not None)
         for part in ast.walk(whole)
     )
+
+
+BAD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Detector(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.head = nn.Linear(dim, dim)
+
+    def scores(self, h: torch.Tensor):
+        return h.softmax(-1).cpu()  # ~
+
+    def forward(self, x: torch.Tensor):
+        h = self.head(x)
+        best = h.argmax(-1).to("cpu")  # ~
+        return self.scores(h), best
+""",
+        run="Detector(), [(torch.ones(2, 4),) for _ in range(2)]",
+        default="clean",
+        fullgraph="clean",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Detector(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.head = nn.Linear(dim, dim)
+        self.register_buffer("table", torch.arange(dim).cpu())
+
+    def forward(self, x: torch.Tensor):
+        h = self.head(x.to(torch.float32)).to(x.device)
+        return h.softmax(-1), h.argmax(-1) + self.table[0]
+
+
+def detect(model, x):
+    scores, best = model(x)
+    return scores.cpu(), best.cpu().numpy()
+""",
+        run="Detector(), [(torch.ones(2, 4),) for _ in range(2)]",
+        default="clean",
+        fullgraph="clean",
+    ),
+)

@@ -52,56 +52,6 @@ FROM_HOST = FROM_PYTHON | {
     "torch.FloatTensor",
 }
 
-BAD = (
-    Example(
-        code="""
-import torch
-
-
-class Engine:
-    def __init__(self, net, draft=2):
-        self.net = net
-        self.draft = draft
-
-    def lengths(self, batch, device):
-        return torch.tensor([self.draft] * batch, device=device)  # ~
-
-    @torch.no_grad()
-    def run(self, x, steps):
-        for step in range(steps):
-            x = self.net(x, self.lengths(x.shape[0], x.device))
-            position = torch.as_tensor([step]).to(x.device)  # ~
-            x = x + position
-        return x
-""",
-    ),
-)
-GOOD = (
-    Example(
-        code="""
-import torch
-
-
-class Engine:
-    def __init__(self, net, draft=2):
-        self.net = net
-        self.draft = draft
-
-    @torch.no_grad()
-    def run(self, x, steps):
-        lengths = torch.tensor([self.draft] * x.shape[0], device=x.device)
-        scale = torch.tensor(0.5).to(x.device)
-        for step in range(steps):
-            x = self.net(x, lengths) * scale
-            lengths.add_(1)
-            x = x + torch.full((1,), step, device=x.device)
-            table = torch.tensor([step, step + 1]).pin_memory().to(x.device, non_blocking=True)
-            x = x.to(table.dtype).to(x.device)
-        return x
-""",
-    ),
-)
-
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the call that puts host data on the device."""
@@ -141,3 +91,55 @@ def _is_moved(call: ast.Call, view: View) -> bool:
 
 def _pinned(call: ast.Call) -> bool:
     return any(keyword.arg == "pin_memory" for keyword in call.keywords)
+
+
+BAD = (
+    Example(
+        code="""
+import torch
+
+
+class Engine:
+    def __init__(self, net, draft=2):
+        self.net = net
+        self.draft = draft
+
+    def lengths(self, batch, device):
+        return torch.tensor([self.draft] * batch, device=device)  # ~
+
+    @torch.no_grad()
+    def run(self, x, steps):
+        for step in range(steps):
+            x = self.net(x, self.lengths(x.shape[0], x.device))
+            position = torch.as_tensor([step]).to(x.device)  # ~
+            x = x + position
+        return x
+""",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""
+import torch
+
+
+class Engine:
+    def __init__(self, net, draft=2):
+        self.net = net
+        self.draft = draft
+
+    @torch.no_grad()
+    def run(self, x, steps):
+        lengths = torch.tensor([self.draft] * x.shape[0], device=x.device)
+        scale = torch.tensor(0.5).to(x.device)
+        for step in range(steps):
+            x = self.net(x, lengths) * scale
+            lengths.add_(1)
+            x = x + torch.full((1,), step, device=x.device)
+            table = torch.tensor([step, step + 1]).pin_memory().to(x.device, non_blocking=True)
+            x = x.to(table.dtype).to(x.device)
+        return x
+""",
+    ),
+)

@@ -36,47 +36,6 @@ HAZARD = "host-sync"
 WATCH = Watch(nodes=(ast.Call, ast.Subscript), regions=frozenset({"decode-loop"}))
 SIZED_BY_DATA = frozenset({"nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "bincount"})
 
-BAD = (
-    Example(
-        code="""
-import torch
-
-
-@torch.no_grad()
-def generate(model, ids: torch.Tensor, steps: int, eos: int = 2):
-    for _ in range(steps):
-        logits = model(ids)
-        alive = ids[:, -1] != eos
-        rows = torch.nonzero(alive)  # ~
-        ids = ids[alive]  # ~
-        ids = ids + logits[rows[:, 0]].argmax(-1)
-    return ids
-""",
-    ),
-)
-GOOD = (
-    Example(
-        code="""
-import torch
-
-
-@torch.no_grad()
-def generate(model, ids: torch.Tensor, steps: int, eos: int = 2):
-    table = torch.arange(8)
-    start = torch.nonzero(ids)
-    for step in range(steps):
-        logits = model(ids)
-        alive = ids[:, -1] != eos
-        ids = torch.where(alive[:, None], logits, start)
-        ids = ids[:, -1:].repeat_interleave(2, 1)
-        ids[alive] = 0
-        order = torch.argsort(table)
-        table = table[order]
-    return torch.unique(ids)
-""",
-    ),
-)
-
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the operation whose result's size only the device knows."""
@@ -131,3 +90,46 @@ def _by_mask(node: ast.expr, view: View) -> Confidence | None:
 def _stores_constant(target: ast.Subscript, view: View) -> bool:
     parent = next(iter(view.parents(target)), None)
     return isinstance(parent, ast.Assign) and isinstance(view.kind(parent.value), Const)
+
+
+BAD = (
+    Example(
+        code="""
+import torch
+
+
+@torch.no_grad()
+def generate(model, ids: torch.Tensor, steps: int, eos: int = 2):
+    for _ in range(steps):
+        logits = model(ids)
+        alive = ids[:, -1] != eos
+        rows = torch.nonzero(alive)  # ~
+        ids = ids[alive]  # ~
+        ids = ids + logits[rows[:, 0]].argmax(-1)
+    return ids
+""",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""
+import torch
+
+
+@torch.no_grad()
+def generate(model, ids: torch.Tensor, steps: int, eos: int = 2):
+    table = torch.arange(8)
+    start = torch.nonzero(ids)
+    for step in range(steps):
+        logits = model(ids)
+        alive = ids[:, -1] != eos
+        ids = torch.where(alive[:, None], logits, start)
+        ids = ids[:, -1:].repeat_interleave(2, 1)
+        ids[alive] = 0
+        order = torch.argsort(table)
+        table = table[order]
+    return torch.unique(ids)
+""",
+    ),
+)

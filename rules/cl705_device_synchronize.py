@@ -47,6 +47,32 @@ DEVICES = (
     "torch.Stream.",
 )
 
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the call that waits for the device."""
+    if not isinstance(node, ast.Call) or not view.callee(node).startswith(DEVICES):
+        return
+    if not each_turn(node, view) or _reads_clock(view.function):
+        return
+    yield Hit(
+        node,
+        f"`{view.text(node)}` makes the host wait until the GPU is idle, on every {_unit(view)}: nothing of the next"
+        " step is queued meanwhile",
+        "remove it; to time a step, record events and read them after the loop",
+        confidence="likely",
+    )
+
+
+def _unit(view: View) -> str:
+    return "call" if view.region == "compiled" else "turn of the loop"
+
+
+def _reads_clock(function: ast.AST) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr in CLOCKS for node in ast.walk(function)) or any(
+        isinstance(node, ast.Name) and node.id in CLOCKS - {"time"} for node in ast.walk(function)
+    )
+
+
 BAD = (
     Example(
         code="""
@@ -62,6 +88,7 @@ def generate(model, ids, steps):
 """,
     ),
 )
+
 GOOD = (
     Example(
         code="""
@@ -89,28 +116,3 @@ def benchmark(model, ids, steps):
 """,
     ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """Yield the call that waits for the device."""
-    if not isinstance(node, ast.Call) or not view.callee(node).startswith(DEVICES):
-        return
-    if not each_turn(node, view) or _reads_clock(view.function):
-        return
-    yield Hit(
-        node,
-        f"`{view.text(node)}` makes the host wait until the GPU is idle, on every {_unit(view)}: nothing of the next"
-        " step is queued meanwhile",
-        "remove it; to time a step, record events and read them after the loop",
-        confidence="likely",
-    )
-
-
-def _unit(view: View) -> str:
-    return "call" if view.region == "compiled" else "turn of the loop"
-
-
-def _reads_clock(function: ast.AST) -> bool:
-    return any(isinstance(node, ast.Attribute) and node.attr in CLOCKS for node in ast.walk(function)) or any(
-        isinstance(node, ast.Name) and node.id in CLOCKS - {"time"} for node in ast.walk(function)
-    )

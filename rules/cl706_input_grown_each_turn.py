@@ -39,6 +39,69 @@ WATCH = Watch(nodes=(ast.Assign, ast.Call), regions=frozenset({"decode-loop"}))
 JOINS = frozenset({"torch.cat", "torch.concat", "torch.concatenate", "torch.hstack", "torch.vstack"})
 MODELS = ("model", "net", "decoder", "unet", "transformer", "lm", "policy")
 
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the statement or call that makes the model's next input longer."""
+    grown = _grown(node, view)
+    if grown is None or _starts_anew(grown, node, view):
+        return
+    call = next((call for call in _model_calls(view) if any(same_place(value, grown) for value in _inputs(call))), None)
+    if call is None:
+        return
+    what = "list, and Dynamo guards on its length" if isinstance(node, ast.Call) else "tensor, a new size"
+    assert isinstance(node, (ast.expr, ast.stmt))
+    yield Hit(
+        node,
+        f"`{view.text(grown)}` is longer on every turn and `{view.text(call.func)}` gets all of it: each turn brings a"
+        f" longer {what}, so the model compiles again, and CUDA graphs are recorded per length",
+        "feed the last step only, with a cache of fixed size that is written in place, or pad to the final length once",
+        confidence="likely",
+    )
+
+
+def _grown(node: ast.AST, view: View) -> ast.expr | None:
+    """The variable that `x = torch.cat([x, …])` or `x.append(…)` makes longer."""
+    if isinstance(node, ast.Call):
+        is_append = isinstance(node.func, ast.Attribute) and node.func.attr == "append"
+        return node.func.value if is_append and isinstance(node.func, ast.Attribute) else None
+    if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and view.callee(node.value) in JOINS):
+        return None
+    parts = view.argument(node.value, 0, "tensors")
+    target = node.targets[0]
+    if isinstance(parts, (ast.List, ast.Tuple)) and any(same_place(part, target) for part in parts.elts):
+        return target
+    return None
+
+
+def _starts_anew(grown: ast.expr, node: ast.AST, view: View) -> bool:
+    """Whether the variable is set to something else on each turn, so that it grows once and not on and on."""
+    loop = next((parent for parent in view.parents(node) if isinstance(parent, (ast.For, ast.While))), None)
+    if loop is None:  # the loop is in a caller, and a variable of this function ends with each call
+        return isinstance(node, ast.Assign) and isinstance(grown, ast.Name)
+    return any(
+        isinstance(other, ast.Assign)
+        and other is not node
+        and any(same_place(target, grown) for target in other.targets)
+        and not any(isinstance(part, ast.expr) and same_place(part, grown) for part in ast.walk(other.value))
+        for other in ast.walk(loop)
+    )
+
+
+def _model_calls(view: View) -> Iterator[ast.Call]:
+    """Calls of a compiled function, of a module, or of something named like a model."""
+    for node in own_nodes(view.function):
+        if isinstance(node, ast.Call) and view.reached(node):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            kinds = options(view.kind(node.func))
+            is_named = name.lower().strip("_").split("_")[-1] in MODELS and not any(isinstance(k, Class) for k in kinds)
+            if is_named or any(isinstance(k, Compiled) or (isinstance(k, Instance) and k.is_module) for k in kinds):
+                yield node
+
+
+def _inputs(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
+
+
 BAD = (
     Example(
         code="""
@@ -105,6 +168,7 @@ class Loop:
         inside=True,
     ),
 )
+
 GOOD = (
     Example(
         code="""
@@ -170,65 +234,3 @@ class Denoiser:
         inside=True,
     ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """Yield the statement or call that makes the model's next input longer."""
-    grown = _grown(node, view)
-    if grown is None or _starts_anew(grown, node, view):
-        return
-    call = next((call for call in _model_calls(view) if any(same_place(value, grown) for value in _inputs(call))), None)
-    if call is None:
-        return
-    what = "list, and Dynamo guards on its length" if isinstance(node, ast.Call) else "tensor, a new size"
-    assert isinstance(node, (ast.expr, ast.stmt))
-    yield Hit(
-        node,
-        f"`{view.text(grown)}` is longer on every turn and `{view.text(call.func)}` gets all of it: each turn brings a"
-        f" longer {what}, so the model compiles again, and CUDA graphs are recorded per length",
-        "feed the last step only, with a cache of fixed size that is written in place, or pad to the final length once",
-        confidence="likely",
-    )
-
-
-def _grown(node: ast.AST, view: View) -> ast.expr | None:
-    """The variable that `x = torch.cat([x, …])` or `x.append(…)` makes longer."""
-    if isinstance(node, ast.Call):
-        is_append = isinstance(node.func, ast.Attribute) and node.func.attr == "append"
-        return node.func.value if is_append and isinstance(node.func, ast.Attribute) else None
-    if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and view.callee(node.value) in JOINS):
-        return None
-    parts = view.argument(node.value, 0, "tensors")
-    target = node.targets[0]
-    if isinstance(parts, (ast.List, ast.Tuple)) and any(same_place(part, target) for part in parts.elts):
-        return target
-    return None
-
-
-def _starts_anew(grown: ast.expr, node: ast.AST, view: View) -> bool:
-    """Whether the variable is set to something else on each turn, so that it grows once and not on and on."""
-    loop = next((parent for parent in view.parents(node) if isinstance(parent, (ast.For, ast.While))), None)
-    if loop is None:  # the loop is in a caller, and a variable of this function ends with each call
-        return isinstance(node, ast.Assign) and isinstance(grown, ast.Name)
-    return any(
-        isinstance(other, ast.Assign)
-        and other is not node
-        and any(same_place(target, grown) for target in other.targets)
-        and not any(isinstance(part, ast.expr) and same_place(part, grown) for part in ast.walk(other.value))
-        for other in ast.walk(loop)
-    )
-
-
-def _model_calls(view: View) -> Iterator[ast.Call]:
-    """Calls of a compiled function, of a module, or of something named like a model."""
-    for node in own_nodes(view.function):
-        if isinstance(node, ast.Call) and view.reached(node):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            kinds = options(view.kind(node.func))
-            is_named = name.lower().strip("_").split("_")[-1] in MODELS and not any(isinstance(k, Class) for k in kinds)
-            if is_named or any(isinstance(k, Compiled) or (isinstance(k, Instance) and k.is_module) for k in kinds):
-                yield node
-
-
-def _inputs(call: ast.Call) -> list[ast.expr]:
-    return [*call.args, *(keyword.value for keyword in call.keywords)]

@@ -41,102 +41,6 @@ WATCH = Watch(nodes=(ast.Call, ast.Assign, ast.AugAssign), syntax=lambda node, m
 CUDA_GRAPH_MODES = frozenset({"reduce-overhead", "max-autotune"})
 NOT_WRITING = frozenset({"requires_grad_", "detach_", "share_memory_", "rename_", "retain_grad_"})
 
-BAD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-class Cache:
-    def __init__(self, length, dim):
-        self.k = torch.zeros(1, length, dim)
-        self.position = torch.zeros(1, dtype=torch.long)
-
-    def append(self, k):
-        self.k.index_copy_(1, self.position, k)  # ~
-        self.position += 1  # ~
-        return self.k
-
-
-class Step(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.proj = nn.Linear(dim, dim)
-
-    def forward(self, x: torch.Tensor, cache):
-        return cache.append(self.proj(x)) * 2
-
-
-step = torch.compile(Step(), mode="reduce-overhead")
-""",
-    ),
-    Example(
-        code="""
-import torch
-
-
-@torch.compile(mode="max-autotune")
-def update(state: torch.Tensor, x: torch.Tensor):
-    state[0] = x.sum()  # ~
-    state.mul_(0.9)  # ~
-    add(state, x)
-    return state * x
-
-
-def add(total, x):
-    total.add_(x)  # ~
-""",
-    ),
-)
-GOOD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-class Step(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.proj = nn.Linear(dim, dim)
-        self.register_buffer("cache", torch.zeros(1, 16, dim))
-        self.register_buffer("position", torch.zeros(1, dtype=torch.long))
-
-    def forward(self, x: torch.Tensor):
-        h = self.proj(x)
-        h.mul_(2)
-        self.clip(h)
-        x = x + 1
-        x.add_(1)
-        self.cache.index_copy_(1, self.position, h)
-        self.position.add_(1)
-        return self.cache * x
-
-    def clip(self, h):
-        h.clamp_(-1, 1)
-
-
-step = torch.compile(Step(), mode="reduce-overhead")
-""",
-    ),
-    Example(
-        code="""
-import torch
-
-
-@torch.compile
-def update(state: torch.Tensor, x: torch.Tensor):
-    state.mul_(0.9)
-    return state * x
-""",
-        run="update, [(torch.ones(4), torch.ones(4)) for _ in range(3)]",
-        default="clean",
-        fullgraph="clean",
-        inside=True,
-    ),
-)
-
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the in-place write to a tensor that comes into the region from outside."""
@@ -249,3 +153,101 @@ def _certainty(place: ast.expr, node: ast.AST, view: View) -> Confidence | None:
 def _is_marked(module: ast.Module) -> bool:
     """Whether the file gives tensors a fixed address itself."""
     return any(isinstance(node, ast.Attribute) and node.attr == "mark_static_address" for node in nodes_in(module))
+
+
+BAD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Cache:
+    def __init__(self, length, dim):
+        self.k = torch.zeros(1, length, dim)
+        self.position = torch.zeros(1, dtype=torch.long)
+
+    def append(self, k):
+        self.k.index_copy_(1, self.position, k)  # ~
+        self.position += 1  # ~
+        return self.k
+
+
+class Step(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x: torch.Tensor, cache):
+        return cache.append(self.proj(x)) * 2
+
+
+step = torch.compile(Step(), mode="reduce-overhead")
+""",
+    ),
+    Example(
+        code="""
+import torch
+
+
+@torch.compile(mode="max-autotune")
+def update(state: torch.Tensor, x: torch.Tensor):
+    state[0] = x.sum()  # ~
+    state.mul_(0.9)  # ~
+    add(state, x)
+    return state * x
+
+
+def add(total, x):
+    total.add_(x)  # ~
+""",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Step(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+        self.register_buffer("cache", torch.zeros(1, 16, dim))
+        self.register_buffer("position", torch.zeros(1, dtype=torch.long))
+
+    def forward(self, x: torch.Tensor):
+        h = self.proj(x)
+        h.mul_(2)
+        self.clip(h)
+        x = x + 1
+        x.add_(1)
+        self.cache.index_copy_(1, self.position, h)
+        self.position.add_(1)
+        return self.cache * x
+
+    def clip(self, h):
+        h.clamp_(-1, 1)
+
+
+step = torch.compile(Step(), mode="reduce-overhead")
+""",
+    ),
+    Example(
+        code="""
+import torch
+
+
+@torch.compile
+def update(state: torch.Tensor, x: torch.Tensor):
+    state.mul_(0.9)
+    return state * x
+""",
+        run="update, [(torch.ones(4), torch.ones(4)) for _ in range(3)]",
+        default="clean",
+        fullgraph="clean",
+        inside=True,
+    ),
+)

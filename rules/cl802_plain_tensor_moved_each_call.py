@@ -34,54 +34,6 @@ from compilelint.static.values import Tensor, options, tensor_certainty
 HAZARD = "host-sync"
 WATCH = Watch(nodes=(ast.Call,), names=frozenset({"to", "cuda"}))
 
-BAD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-class Positions(nn.Module):
-    def __init__(self, length=16, dim=4):
-        super().__init__()
-        self.embed = nn.Embedding(length, dim)
-        self.scale = torch.linspace(1.0, 0.1, length)
-
-    def forward(self, x):
-        scale = self.scale[: x.shape[1], None].to(x.device)  # ~
-        return self.embed(torch.arange(x.shape[1], device=x.device)) * scale
-""",
-        run="Positions(), [(torch.ones(1, 5, 4),) for _ in range(2)]",
-        default="clean",
-        fullgraph="clean",
-    ),
-)
-GOOD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-class Positions(nn.Module):
-    def __init__(self, length=16, dim=4):
-        super().__init__()
-        self.embed = nn.Embedding(length, dim)
-        self.register_buffer("scale", torch.linspace(1.0, 0.1, length), persistent=False)
-        self.shift = nn.Parameter(torch.zeros(length))
-        self.weight = torch.ones(length)
-
-    def forward(self, x):
-        scale = self.scale[: x.shape[1], None].to(x.device) + self.shift[: x.shape[1], None].to(x.device)
-        weight = self.weight.to(x.dtype)
-        return self.embed(torch.arange(x.shape[1], device=x.device)) * scale * weight.shape[0]
-""",
-        run="Positions(), [(torch.ones(1, 5, 4),) for _ in range(2)]",
-        default="clean",
-        fullgraph="clean",
-    ),
-)
-
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the call that moves a plain tensor attribute to the device."""
@@ -141,3 +93,53 @@ def _is_factory(value: ast.expr) -> bool:
     text = ast.unparse(value)
     calls = isinstance(value, (ast.Call, ast.BinOp, ast.Subscript))
     return calls and text.startswith(("torch.", "1 / ", "1.0 / ", "(")) and "device" not in text and "nn." not in text
+
+
+BAD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Positions(nn.Module):
+    def __init__(self, length=16, dim=4):
+        super().__init__()
+        self.embed = nn.Embedding(length, dim)
+        self.scale = torch.linspace(1.0, 0.1, length)
+
+    def forward(self, x):
+        scale = self.scale[: x.shape[1], None].to(x.device)  # ~
+        return self.embed(torch.arange(x.shape[1], device=x.device)) * scale
+""",
+        run="Positions(), [(torch.ones(1, 5, 4),) for _ in range(2)]",
+        default="clean",
+        fullgraph="clean",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Positions(nn.Module):
+    def __init__(self, length=16, dim=4):
+        super().__init__()
+        self.embed = nn.Embedding(length, dim)
+        self.register_buffer("scale", torch.linspace(1.0, 0.1, length), persistent=False)
+        self.shift = nn.Parameter(torch.zeros(length))
+        self.weight = torch.ones(length)
+
+    def forward(self, x):
+        scale = self.scale[: x.shape[1], None].to(x.device) + self.shift[: x.shape[1], None].to(x.device)
+        weight = self.weight.to(x.dtype)
+        return self.embed(torch.arange(x.shape[1], device=x.device)) * scale * weight.shape[0]
+""",
+        run="Positions(), [(torch.ones(1, 5, 4),) for _ in range(2)]",
+        default="clean",
+        fullgraph="clean",
+    ),
+)

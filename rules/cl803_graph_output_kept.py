@@ -37,60 +37,6 @@ HAZARD = "cudagraph-skip"
 WATCH = Watch(nodes=(ast.Call,), names=frozenset({"append", "extend"}), regions=frozenset({"decode-loop", "host"}))
 CUDA_GRAPH_MODES = frozenset({"reduce-overhead", "max-autotune"})
 
-BAD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-class Predictor:
-    def __init__(self, net):
-        self.net = torch.compile(net, mode="reduce-overhead")
-
-    def rollout(self, x, steps):
-        states = []
-        for _ in range(steps):
-            x = self.net(x)
-            states.append(x)  # ~
-        return torch.cat(states)
-
-
-def run(batches):
-    step = torch.compile(nn.Linear(4, 4), mode="max-autotune")
-    last = []
-    for batch in batches:
-        out = step(batch)
-        last.append(out[:, -1])  # ~
-    return last
-""",
-    ),
-)
-GOOD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-class Predictor:
-    def __init__(self, net):
-        self.net = torch.compile(net, mode="reduce-overhead")
-        self.plain = torch.compile(net)
-
-    def rollout(self, x, steps):
-        states, tokens, plain = [], [], []
-        for _ in range(steps):
-            out = self.net(x)
-            x = out.clone()
-            states.append(x)
-            tokens.append(out.argmax(-1))
-            plain.append(self.plain(x))
-        return torch.cat(states), tokens, plain
-""",
-    ),
-)
-
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the call that keeps what the next replay overwrites."""
@@ -132,3 +78,59 @@ def _compiles_with_graphs(node: ast.expr) -> bool:
         return False
     modes = [keyword.value for keyword in node.keywords if keyword.arg == "mode"]
     return any(isinstance(mode, ast.Constant) and mode.value in CUDA_GRAPH_MODES for mode in modes)
+
+
+BAD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Predictor:
+    def __init__(self, net):
+        self.net = torch.compile(net, mode="reduce-overhead")
+
+    def rollout(self, x, steps):
+        states = []
+        for _ in range(steps):
+            x = self.net(x)
+            states.append(x)  # ~
+        return torch.cat(states)
+
+
+def run(batches):
+    step = torch.compile(nn.Linear(4, 4), mode="max-autotune")
+    last = []
+    for batch in batches:
+        out = step(batch)
+        last.append(out[:, -1])  # ~
+    return last
+""",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Predictor:
+    def __init__(self, net):
+        self.net = torch.compile(net, mode="reduce-overhead")
+        self.plain = torch.compile(net)
+
+    def rollout(self, x, steps):
+        states, tokens, plain = [], [], []
+        for _ in range(steps):
+            out = self.net(x)
+            x = out.clone()
+            states.append(x)
+            tokens.append(out.argmax(-1))
+            plain.append(self.plain(x))
+        return torch.cat(states), tokens, plain
+""",
+    ),
+)

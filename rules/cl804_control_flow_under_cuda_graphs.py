@@ -31,6 +31,25 @@ CUDA_GRAPH_MODES = frozenset({"reduce-overhead", "max-autotune"})
 BRANCHING = frozenset({"cond", "while_loop"})
 WATCH = Watch(nodes=(ast.Call,), names=BRANCHING | {"eigh"})
 
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the operator that cannot be recorded."""
+    if not isinstance(node, ast.Call) or view.options.get("mode") not in CUDA_GRAPH_MODES:
+        return
+    callee = view.callee(node)
+    if callee == "torch.linalg.eigh":
+        what = "copies to the host while it runs: recording the CUDA graph fails with an error"
+    elif callee.startswith("torch.") and callee.rpartition(".")[2] in BRANCHING:
+        what = "asks for a value on the device: the whole graph is left without a CUDA graph"
+    else:
+        return
+    yield Hit(
+        node,
+        f"`{view.text(node.func)}` {what}",
+        "compute both sides and pick with `torch.where`, or compile this part on its own in default mode",
+    )
+
+
 BAD = (
     Example(
         code="""\
@@ -75,21 +94,3 @@ chosen = torch.compile(Chosen(), mode="reduce-overhead")
 """,
     ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """Yield the operator that cannot be recorded."""
-    if not isinstance(node, ast.Call) or view.options.get("mode") not in CUDA_GRAPH_MODES:
-        return
-    callee = view.callee(node)
-    if callee == "torch.linalg.eigh":
-        what = "copies to the host while it runs: recording the CUDA graph fails with an error"
-    elif callee.startswith("torch.") and callee.rpartition(".")[2] in BRANCHING:
-        what = "asks for a value on the device: the whole graph is left without a CUDA graph"
-    else:
-        return
-    yield Hit(
-        node,
-        f"`{view.text(node.func)}` {what}",
-        "compute both sides and pick with `torch.where`, or compile this part on its own in default mode",
-    )

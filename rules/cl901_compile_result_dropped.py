@@ -31,76 +31,6 @@ from compilelint.rule import Example, Hit, View, Watch
 HAZARD = "placement"
 WATCH = Watch(nodes=(ast.Expr, ast.Assign), regions=frozenset({"host"}))
 
-BAD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-class Forecaster(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.proj = nn.Linear(dim, dim)
-
-    def prepare(self, state, fast=True):
-        self.load_state_dict(state)
-        if fast:
-            self = torch.compile(self)  # ~
-
-    def forward(self, x):
-        return self.proj(x)
-""",
-    ),
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-def speed_up(model: nn.Module, layers: nn.ModuleList):
-    torch.compile(model, mode="max-autotune")  # ~
-    for layer in layers:
-        layer = torch.compile(layer)  # ~
-    return model
-""",
-    ),
-)
-GOOD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-class Service:
-    def __init__(self, net: nn.Module):
-        self.net = torch.compile(net)
-
-
-def speed_up(model: nn.Module, fast=True):
-    for i, layer in enumerate(model.layers):
-        layer = torch.compile(layer)
-        model.layers[i] = layer
-    for name, child in model.named_children():
-        child.compile()
-    if fast:
-        model = torch.compile(model)
-    model.forward = torch.compile(model.forward)
-    return model
-
-
-def train(model, batches):
-    for batch in batches:
-        model(batch)
-        model = torch.compile(model)
-
-
-compiled = torch.compile(nn.Linear(4, 4))
-""",
-    ),
-)
-
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the statement that drops what torch.compile returns."""
@@ -156,3 +86,75 @@ def _binds(loop: ast.For | ast.While, name: str) -> bool:
     return isinstance(loop, ast.For) and any(
         isinstance(node, ast.Name) and node.id == name for node in ast.walk(loop.target)
     )
+
+
+BAD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Forecaster(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+
+    def prepare(self, state, fast=True):
+        self.load_state_dict(state)
+        if fast:
+            self = torch.compile(self)  # ~
+
+    def forward(self, x):
+        return self.proj(x)
+""",
+    ),
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+def speed_up(model: nn.Module, layers: nn.ModuleList):
+    torch.compile(model, mode="max-autotune")  # ~
+    for layer in layers:
+        layer = torch.compile(layer)  # ~
+    return model
+""",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Service:
+    def __init__(self, net: nn.Module):
+        self.net = torch.compile(net)
+
+
+def speed_up(model: nn.Module, fast=True):
+    for i, layer in enumerate(model.layers):
+        layer = torch.compile(layer)
+        model.layers[i] = layer
+    for name, child in model.named_children():
+        child.compile()
+    if fast:
+        model = torch.compile(model)
+    model.forward = torch.compile(model.forward)
+    return model
+
+
+def train(model, batches):
+    for batch in batches:
+        model(batch)
+        model = torch.compile(model)
+
+
+compiled = torch.compile(nn.Linear(4, 4))
+""",
+    ),
+)

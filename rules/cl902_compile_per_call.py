@@ -36,113 +36,6 @@ HAZARD = "placement"
 WATCH = Watch(nodes=(ast.Call,), names=frozenset({"compile"}), regions=frozenset({"host"}))
 ONCE = ("test", "main", "bench", "profile", "warm", "check", "demo", "example", "run_once", "measure", "time_")
 
-BAD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-class Service:
-    def __init__(self):
-        self.net = nn.Linear(4, 4)
-
-    def predict(self, x, threshold):
-        def run(batch):
-            return self.net(batch) > threshold
-
-        fast = torch.compile(run)  # ~
-        return fast(x)
-
-
-def score(service: Service, batches):
-    total = 0
-    for batch in batches:
-        net = torch.compile(service.net)  # ~
-        total = total + net(batch).sum()
-    return total
-
-
-class Learner:
-    def __init__(self, net):
-        self.net = net
-        self.step = None
-
-    def loss(self, x):
-        return self.net(x).sum()
-
-    def prepare(self):
-        torch.compiler.reset()  # ~ CL628
-        self.step = torch.compile(self.loss)  # ~
-
-    def update(self, x):
-        self.prepare()
-        return self.step(x)
-
-
-model = nn.Linear(4, 4)
-for batch in torch.ones(3, 2, 4):
-    step = torch.compile(model)  # ~
-    step(batch)
-""",
-    ),
-)
-GOOD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-class Service:
-    def __init__(self):
-        self.raw = nn.Linear(4, 4)
-        self.net = None
-
-    def predict(self, x):
-        if self.net is None:
-            self.net = torch.compile(self.raw)
-        return self.net(x)
-
-    def prepare(self):
-        if self.net is None:
-            self.net = torch.compile(self.raw)
-
-    def update(self, x):
-        self.prepare()
-        return self.net(x)
-
-    def build(self, dynamic):
-        net = torch.compile(self.raw, dynamic=dynamic)
-        return net
-
-
-def compare(function, x):
-    fast = torch.compile(function)
-    return fast(x), function(x)
-
-
-def speed_up(layers, x):
-    for i, layer in enumerate(layers):
-        layers[i] = torch.compile(layer)
-    net = torch.compile(layers[0])
-    for _ in range(3):
-        x = net(x)
-    return x
-
-
-def test_model(x):
-    return torch.compile(Service().raw)(x)
-
-
-model = nn.Linear(4, 4)
-for mode in ("default", "max-autotune"):
-    step = torch.compile(model, mode=mode)
-    step(torch.ones(2, 4))
-""",
-    ),
-)
-
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the torch.compile call that runs again for each request or batch."""
@@ -292,3 +185,112 @@ def _names(node: ast.AST) -> set[str]:
 def _bound_in(loop: ast.For | ast.While) -> set[str]:
     """Every name that the loop binds: what depends on one of them may be new on each turn."""
     return {node.id for node in ast.walk(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
+BAD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Service:
+    def __init__(self):
+        self.net = nn.Linear(4, 4)
+
+    def predict(self, x, threshold):
+        def run(batch):
+            return self.net(batch) > threshold
+
+        fast = torch.compile(run)  # ~
+        return fast(x)
+
+
+def score(service: Service, batches):
+    total = 0
+    for batch in batches:
+        net = torch.compile(service.net)  # ~
+        total = total + net(batch).sum()
+    return total
+
+
+class Learner:
+    def __init__(self, net):
+        self.net = net
+        self.step = None
+
+    def loss(self, x):
+        return self.net(x).sum()
+
+    def prepare(self):
+        torch.compiler.reset()  # ~ CL628
+        self.step = torch.compile(self.loss)  # ~
+
+    def update(self, x):
+        self.prepare()
+        return self.step(x)
+
+
+model = nn.Linear(4, 4)
+for batch in torch.ones(3, 2, 4):
+    step = torch.compile(model)  # ~
+    step(batch)
+""",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Service:
+    def __init__(self):
+        self.raw = nn.Linear(4, 4)
+        self.net = None
+
+    def predict(self, x):
+        if self.net is None:
+            self.net = torch.compile(self.raw)
+        return self.net(x)
+
+    def prepare(self):
+        if self.net is None:
+            self.net = torch.compile(self.raw)
+
+    def update(self, x):
+        self.prepare()
+        return self.net(x)
+
+    def build(self, dynamic):
+        net = torch.compile(self.raw, dynamic=dynamic)
+        return net
+
+
+def compare(function, x):
+    fast = torch.compile(function)
+    return fast(x), function(x)
+
+
+def speed_up(layers, x):
+    for i, layer in enumerate(layers):
+        layers[i] = torch.compile(layer)
+    net = torch.compile(layers[0])
+    for _ in range(3):
+        x = net(x)
+    return x
+
+
+def test_model(x):
+    return torch.compile(Service().raw)(x)
+
+
+model = nn.Linear(4, 4)
+for mode in ("default", "max-autotune"):
+    step = torch.compile(model, mode=mode)
+    step(torch.ones(2, 4))
+""",
+    ),
+)

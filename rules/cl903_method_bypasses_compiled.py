@@ -34,76 +34,6 @@ HAZARD = "placement"
 WATCH = Watch(nodes=(ast.Call,), regions=frozenset({"host", "decode-loop"}))
 RUNNING = frozenset({"generate", "sample", "predict", "encode", "decode", "training_step", "transcribe"})
 
-BAD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-class LM(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.embed = nn.Embedding(8, dim)
-        self.head = nn.Linear(dim, 8)
-
-    def forward(self, ids):
-        return self.head(self.embed(ids))
-
-    def generate(self, ids, steps):
-        for _ in range(steps):
-            ids = self(ids).argmax(-1)
-        return ids
-
-    def features(self, ids):
-        return self.embed(ids).mean(1)
-
-
-def serve(ids):
-    model = torch.compile(LM())
-    print(model.features(ids))  # ~
-    return model.generate(ids, 8)  # ~
-""",
-    ),
-)
-GOOD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-class LM(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.embed = nn.Embedding(8, dim)
-        self.head = nn.Linear(dim, 8)
-
-    def forward(self, ids):
-        return self.head(self.embed(ids))
-
-    def freeze(self):
-        for parameter in self.parameters():
-            parameter.requires_grad = False
-
-    def generate(self, ids, steps):
-        for _ in range(steps):
-            ids = self(ids).argmax(-1)
-        return ids
-
-
-def serve(ids):
-    model = LM()
-    model.forward = torch.compile(model.forward)
-    compiled = torch.compile(LM())
-    compiled.eval()
-    compiled.freeze()
-    compiled.load_state_dict(compiled.state_dict())
-    return model.generate(ids, 8), compiled(ids)
-""",
-    ),
-)
-
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the method call that goes round the compiled wrapper."""
@@ -148,3 +78,75 @@ def _is_call_of_part(node: ast.AST, model: Instance) -> bool:
         and ast.unparse(node.func.value) == "self"
         and gives_module(model.attributes.get(node.func.attr, UNKNOWN))
     )
+
+
+BAD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class LM(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.embed = nn.Embedding(8, dim)
+        self.head = nn.Linear(dim, 8)
+
+    def forward(self, ids):
+        return self.head(self.embed(ids))
+
+    def generate(self, ids, steps):
+        for _ in range(steps):
+            ids = self(ids).argmax(-1)
+        return ids
+
+    def features(self, ids):
+        return self.embed(ids).mean(1)
+
+
+def serve(ids):
+    model = torch.compile(LM())
+    print(model.features(ids))  # ~
+    return model.generate(ids, 8)  # ~
+""",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class LM(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.embed = nn.Embedding(8, dim)
+        self.head = nn.Linear(dim, 8)
+
+    def forward(self, ids):
+        return self.head(self.embed(ids))
+
+    def freeze(self):
+        for parameter in self.parameters():
+            parameter.requires_grad = False
+
+    def generate(self, ids, steps):
+        for _ in range(steps):
+            ids = self(ids).argmax(-1)
+        return ids
+
+
+def serve(ids):
+    model = LM()
+    model.forward = torch.compile(model.forward)
+    compiled = torch.compile(LM())
+    compiled.eval()
+    compiled.freeze()
+    compiled.load_state_dict(compiled.state_dict())
+    return model.generate(ids, 8), compiled(ids)
+""",
+    ),
+)

@@ -35,41 +35,6 @@ WATCH = Watch(
 )
 WRAPPERS = ("torch.nn.parallel.", "torch.nn.DataParallel", "torch.nn.parallel.distributed.")
 
-BAD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel as DDP
-
-
-def build(rank):
-    net = nn.Linear(4, 4).to(rank)
-    net = torch.compile(net)  # ~
-    return DDP(net, device_ids=[rank])  # ~
-
-
-def build_inline(net, rank):
-    return nn.parallel.DistributedDataParallel(torch.compile(net), device_ids=[rank])  # ~
-""",
-    ),
-)
-GOOD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel as DDP
-
-
-def build(rank):
-    net = DDP(nn.Linear(4, 4).to(rank), device_ids=[rank])
-    net = torch.compile(net)
-    return net
-""",
-    ),
-)
-
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the wrapping call, and the compilation before it."""
@@ -109,3 +74,40 @@ def _compilations(model: ast.expr, wrapping: ast.Call, view: View) -> Iterator[a
         is_model = any(same_place(target, model) for target in node.targets)
         if is_model and view.callee(node.value) == "torch.compile":
             yield node.value
+
+
+BAD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+def build(rank):
+    net = nn.Linear(4, 4).to(rank)
+    net = torch.compile(net)  # ~
+    return DDP(net, device_ids=[rank])  # ~
+
+
+def build_inline(net, rank):
+    return nn.parallel.DistributedDataParallel(torch.compile(net), device_ids=[rank])  # ~
+""",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+def build(rank):
+    net = DDP(nn.Linear(4, 4).to(rank), device_ids=[rank])
+    net = torch.compile(net)
+    return net
+""",
+    ),
+)

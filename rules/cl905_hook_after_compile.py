@@ -41,82 +41,6 @@ REGISTERING = frozenset(
 )
 WATCH = Watch(nodes=(ast.Call,), names=REGISTERING, regions=frozenset({"host", "decode-loop"}))
 
-BAD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-def double(module, inputs, output):
-    return output * 2
-
-
-def serve(x):
-    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
-    compiled = torch.compile(model)
-    first = compiled(x)
-    model[1].register_forward_hook(double)  # ~
-    return first, compiled(x)
-""",
-        run="serve, [(torch.ones(2, 4),)]",
-        default="stale",
-        fullgraph="stale",
-        inside=True,
-    ),
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-def double(module, inputs, output):
-    return output * 2
-
-
-class Runner:
-    def __init__(self, net):
-        self.net = net
-        self.fast = torch.compile(net)
-
-    def __call__(self, x):
-        first = self.fast(x)
-        self.net.register_forward_hook(double)  # ~
-        return first, self.fast(x)
-""",
-        run="Runner(nn.Linear(4, 4)), [(torch.ones(2, 4),)]",
-        default="stale",
-        fullgraph="stale",
-        inside=True,
-    ),
-)
-GOOD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-def double(module, inputs, output):
-    return output * 2
-
-
-def serve(x):
-    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
-    model[1].register_forward_hook(double)
-    compiled = torch.compile(model)
-    other = nn.Linear(4, 4)
-    first = compiled(x)
-    other.register_forward_hook(double)
-    return first, compiled(x), other(x)
-""",
-        run="serve, [(torch.ones(2, 4),)]",
-        default="clean",
-        fullgraph="clean",
-        inside=True,
-    ),
-)
-
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the registration on a module whose compiled version has run by then."""
@@ -176,3 +100,81 @@ def _resets(line: int, view: View) -> bool:
         and ast.unparse(node.func).endswith(("_dynamo.reset", "compiler.reset"))
         for node in own_nodes(view.function)
     )
+
+
+BAD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+def double(module, inputs, output):
+    return output * 2
+
+
+def serve(x):
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    compiled = torch.compile(model)
+    first = compiled(x)
+    model[1].register_forward_hook(double)  # ~
+    return first, compiled(x)
+""",
+        run="serve, [(torch.ones(2, 4),)]",
+        default="stale",
+        fullgraph="stale",
+        inside=True,
+    ),
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+def double(module, inputs, output):
+    return output * 2
+
+
+class Runner:
+    def __init__(self, net):
+        self.net = net
+        self.fast = torch.compile(net)
+
+    def __call__(self, x):
+        first = self.fast(x)
+        self.net.register_forward_hook(double)  # ~
+        return first, self.fast(x)
+""",
+        run="Runner(nn.Linear(4, 4)), [(torch.ones(2, 4),)]",
+        default="stale",
+        fullgraph="stale",
+        inside=True,
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+def double(module, inputs, output):
+    return output * 2
+
+
+def serve(x):
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    model[1].register_forward_hook(double)
+    compiled = torch.compile(model)
+    other = nn.Linear(4, 4)
+    first = compiled(x)
+    other.register_forward_hook(double)
+    return first, compiled(x), other(x)
+""",
+        run="serve, [(torch.ones(2, 4),)]",
+        default="clean",
+        fullgraph="clean",
+        inside=True,
+    ),
+)

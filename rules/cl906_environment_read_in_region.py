@@ -40,68 +40,6 @@ READS = frozenset({"os.getenv", "os.environ.get"})
 WATCH = Watch(nodes=(ast.Call, ast.Compare), callees=READS.__contains__, syntax=lambda node, module: _may_read(node))
 NAMES = frozenset(read.rpartition(".")[2] for read in READS)
 
-BAD = (
-    Example(
-        code="""
-import os
-
-import torch
-from torch import nn
-
-
-class Layer(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.proj = nn.Linear(dim, dim)
-
-    def forward(self, x):
-        h = self.proj(x)
-        if os.getenv("LAYER_SCALE", "1") == "2":  # ~
-            h = h * 2
-        return h
-
-
-class App:
-    def __init__(self):
-        self.net = torch.compile(Layer())
-
-    def __call__(self, x, scale):
-        os.environ["LAYER_SCALE"] = scale
-        return self.net(x)
-""",
-        run='App(), [(torch.ones(2, 4), "1"), (torch.ones(2, 4), "2")]',
-        default="stale",
-        fullgraph="stale",
-        inside=True,
-    ),
-)
-GOOD = (
-    Example(
-        code="""
-import os
-
-import torch
-from torch import nn
-
-DEBUG = os.getenv("LAYER_DEBUG") == "1"
-
-
-class Layer(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.proj = nn.Linear(dim, dim)
-        self.scale = float(os.environ.get("LAYER_FACTOR", "1"))
-
-    def forward(self, x):
-        h = self.proj(x) * self.scale
-        return h * 2 if DEBUG else h
-""",
-        run="Layer(), [(torch.ones(2, 4),) for _ in range(2)]",
-        default="clean",
-        fullgraph="clean",
-    ),
-)
-
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the read of the environment."""
@@ -149,3 +87,67 @@ def _is_changed(module: ast.Module) -> bool:
         ):
             return True
     return False
+
+
+BAD = (
+    Example(
+        code="""
+import os
+
+import torch
+from torch import nn
+
+
+class Layer(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x):
+        h = self.proj(x)
+        if os.getenv("LAYER_SCALE", "1") == "2":  # ~
+            h = h * 2
+        return h
+
+
+class App:
+    def __init__(self):
+        self.net = torch.compile(Layer())
+
+    def __call__(self, x, scale):
+        os.environ["LAYER_SCALE"] = scale
+        return self.net(x)
+""",
+        run='App(), [(torch.ones(2, 4), "1"), (torch.ones(2, 4), "2")]',
+        default="stale",
+        fullgraph="stale",
+        inside=True,
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""
+import os
+
+import torch
+from torch import nn
+
+DEBUG = os.getenv("LAYER_DEBUG") == "1"
+
+
+class Layer(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+        self.scale = float(os.environ.get("LAYER_FACTOR", "1"))
+
+    def forward(self, x):
+        h = self.proj(x) * self.scale
+        return h * 2 if DEBUG else h
+""",
+        run="Layer(), [(torch.ones(2, 4),) for _ in range(2)]",
+        default="clean",
+        fullgraph="clean",
+    ),
+)

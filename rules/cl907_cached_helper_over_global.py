@@ -39,78 +39,6 @@ HAZARD = "stale-result"
 WATCH = Watch(nodes=(ast.Call, ast.Name, ast.Subscript), syntax=lambda node, module: _may_be_cached(node, module))
 CACHES = frozenset({"lru_cache", "cache"})
 
-BAD = (
-    Example(
-        code="""
-import functools
-
-import torch
-from torch import nn
-
-SETTINGS = {"scaling": (100.0, 1.0)}
-
-
-@functools.lru_cache(maxsize=8)
-def table(n, dim):
-    theta, factor = SETTINGS["scaling"]  # ~
-    frequency = factor / (theta ** (torch.arange(0, dim) / dim))
-    return torch.outer(torch.arange(n).float(), frequency).cos()
-
-
-class Layer(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.proj = nn.Linear(dim, dim)
-
-    def forward(self, x):
-        return self.proj(x) * table(x.shape[0], x.shape[1])  # ~
-
-
-class App:
-    def __init__(self):
-        self.net = torch.compile(Layer())
-
-    def __call__(self, x, theta):
-        SETTINGS["scaling"] = (theta, 1.0)
-        return self.net(x)
-""",
-        run="App(), [(torch.ones(5, 4), theta) for theta in (100.0, 100.0, 50.0)]",
-        default="stale",
-        fullgraph="stale",
-        inside=True,
-    ),
-)
-GOOD = (
-    Example(
-        code="""
-import functools
-
-import torch
-from torch import nn
-
-LIMITS = {"longest": 16}
-
-
-@functools.cache
-def table(n, dim, theta):
-    frequency = 1.0 / (theta ** (torch.arange(0, dim) / dim))
-    return torch.outer(torch.arange(min(n, LIMITS["longest"])).float(), frequency).cos()
-
-
-class Layer(nn.Module):
-    def __init__(self, dim=4):
-        super().__init__()
-        self.proj = nn.Linear(dim, dim)
-
-    def forward(self, x):
-        return self.proj(x) * table(x.shape[0], x.shape[1], 100.0)
-""",
-        run="Layer(), [(torch.ones(5, 4),) for _ in range(3)]",
-        default="clean",
-        fullgraph="clean",
-    ),
-)
-
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the call of a cached helper over a changing global, and the read of the global inside the helper."""
@@ -172,3 +100,77 @@ def _changing(function: ast.FunctionDef | ast.AsyncFunctionDef, module: ast.Modu
             name = ast.unparse(node)
             if name in globals_set(module) and name.partition("[")[0] not in local:
                 yield name
+
+
+BAD = (
+    Example(
+        code="""
+import functools
+
+import torch
+from torch import nn
+
+SETTINGS = {"scaling": (100.0, 1.0)}
+
+
+@functools.lru_cache(maxsize=8)
+def table(n, dim):
+    theta, factor = SETTINGS["scaling"]  # ~
+    frequency = factor / (theta ** (torch.arange(0, dim) / dim))
+    return torch.outer(torch.arange(n).float(), frequency).cos()
+
+
+class Layer(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x):
+        return self.proj(x) * table(x.shape[0], x.shape[1])  # ~
+
+
+class App:
+    def __init__(self):
+        self.net = torch.compile(Layer())
+
+    def __call__(self, x, theta):
+        SETTINGS["scaling"] = (theta, 1.0)
+        return self.net(x)
+""",
+        run="App(), [(torch.ones(5, 4), theta) for theta in (100.0, 100.0, 50.0)]",
+        default="stale",
+        fullgraph="stale",
+        inside=True,
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""
+import functools
+
+import torch
+from torch import nn
+
+LIMITS = {"longest": 16}
+
+
+@functools.cache
+def table(n, dim, theta):
+    frequency = 1.0 / (theta ** (torch.arange(0, dim) / dim))
+    return torch.outer(torch.arange(min(n, LIMITS["longest"])).float(), frequency).cos()
+
+
+class Layer(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x):
+        return self.proj(x) * table(x.shape[0], x.shape[1], 100.0)
+""",
+        run="Layer(), [(torch.ones(5, 4),) for _ in range(3)]",
+        default="clean",
+        fullgraph="clean",
+    ),
+)

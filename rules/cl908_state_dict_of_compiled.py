@@ -37,39 +37,6 @@ HAZARD = "placement"
 WATCH = Watch(nodes=(ast.Call,), names=frozenset({"state_dict"}), regions=frozenset({"host"}))
 SAVING = frozenset({"save", "save_file", "save_checkpoint", "dump"})
 
-BAD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-def train(path):
-    model = nn.Linear(4, 4)
-    model = torch.compile(model)
-    torch.save({"step": 1, "model": model.state_dict()}, path)  # ~
-    torch.save(model.state_dict(), path)  # ~
-""",
-    ),
-)
-GOOD = (
-    Example(
-        code="""
-import torch
-from torch import nn
-
-
-def train(path):
-    model = nn.Linear(4, 4)
-    compiled = torch.compile(model)
-    torch.save(model.state_dict(), path)
-    compiled.load_state_dict(compiled.state_dict())
-    model.compile()
-    torch.save(model.state_dict(), path)
-""",
-    ),
-)
-
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the state_dict call whose prefixed keys are saved."""
@@ -100,3 +67,38 @@ def _knows(module: ast.Module) -> bool:
         or (isinstance(node, ast.Constant) and isinstance(node.value, str) and "_orig_mod" in node.value)
         for node in nodes_in(module)
     )
+
+
+BAD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+def train(path):
+    model = nn.Linear(4, 4)
+    model = torch.compile(model)
+    torch.save({"step": 1, "model": model.state_dict()}, path)  # ~
+    torch.save(model.state_dict(), path)  # ~
+""",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+def train(path):
+    model = nn.Linear(4, 4)
+    compiled = torch.compile(model)
+    torch.save(model.state_dict(), path)
+    compiled.load_state_dict(compiled.state_dict())
+    model.compile()
+    torch.save(model.state_dict(), path)
+""",
+    ),
+)

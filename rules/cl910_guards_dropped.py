@@ -34,6 +34,48 @@ DROPPING = frozenset(
     for name in ("skip_all_guards_unsafe", "skip_guard_on_all_nn_modules_unsafe", "keep_tensor_guards_unsafe")
 )
 
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the call that compiles, or runs compiled code, without the guards on values."""
+    if not isinstance(node, ast.Call):
+        return
+    what = _stance(node, view) if view.callee(node) == "torch.compiler.set_stance" else _filter(node, view)
+    if what is not None:
+        yield Hit(
+            node,
+            f"{what} drops the guards on values: when an attribute or a flag changes, the compiled code goes on with"
+            " the old one",
+            "keep the guards, or drop only `torch.compiler.skip_guard_on_inbuilt_nn_modules_unsafe`",
+        )
+
+
+def _stance(call: ast.Call, view: View) -> str | None:
+    unsafe = [k for k in call.keywords if k.arg == "skip_guard_eval_unsafe" and isinstance(k.value, ast.Constant)]
+    return f"`{view.text(call)}`" if any(k.value.value for k in unsafe if isinstance(k.value, ast.Constant)) else None
+
+
+def _filter(call: ast.Call, view: View) -> str | None:
+    """The filter that `options={"guard_filter_fn": …}` names, if it drops guards on values."""
+    options = next((keyword.value for keyword in call.keywords if keyword.arg == "options"), None)
+    if not isinstance(options, ast.Dict) or view.callee(call) != "torch.compile":
+        return None
+    for key, value in zip(options.keys, options.values, strict=True):
+        if isinstance(key, ast.Constant) and key.value == "guard_filter_fn":
+            named = ast.unparse(value)
+            if named in DROPPING or named.replace("tc.", "torch.compiler.") in DROPPING or _drops_all(value):
+                return f"`{view.text(value)}`"
+    return None
+
+
+def _drops_all(value: ast.expr) -> bool:
+    """`lambda guards: [False for _ in guards]`, or `[False] * len(guards)`."""
+    body = value.body if isinstance(value, ast.Lambda) else None
+    if isinstance(body, ast.BinOp) and isinstance(body.left, ast.List) and body.left.elts:
+        body = body.left.elts[0]
+    element = body.elt if isinstance(body, ast.ListComp) else body
+    return isinstance(element, ast.Constant) and element.value is False
+
+
 BAD = (
     Example(
         code="""\
@@ -102,44 +144,3 @@ def make():
         inside=True,
     ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """Yield the call that compiles, or runs compiled code, without the guards on values."""
-    if not isinstance(node, ast.Call):
-        return
-    what = _stance(node, view) if view.callee(node) == "torch.compiler.set_stance" else _filter(node, view)
-    if what is not None:
-        yield Hit(
-            node,
-            f"{what} drops the guards on values: when an attribute or a flag changes, the compiled code goes on with"
-            " the old one",
-            "keep the guards, or drop only `torch.compiler.skip_guard_on_inbuilt_nn_modules_unsafe`",
-        )
-
-
-def _stance(call: ast.Call, view: View) -> str | None:
-    unsafe = [k for k in call.keywords if k.arg == "skip_guard_eval_unsafe" and isinstance(k.value, ast.Constant)]
-    return f"`{view.text(call)}`" if any(k.value.value for k in unsafe if isinstance(k.value, ast.Constant)) else None
-
-
-def _filter(call: ast.Call, view: View) -> str | None:
-    """The filter that `options={"guard_filter_fn": …}` names, if it drops guards on values."""
-    options = next((keyword.value for keyword in call.keywords if keyword.arg == "options"), None)
-    if not isinstance(options, ast.Dict) or view.callee(call) != "torch.compile":
-        return None
-    for key, value in zip(options.keys, options.values, strict=True):
-        if isinstance(key, ast.Constant) and key.value == "guard_filter_fn":
-            named = ast.unparse(value)
-            if named in DROPPING or named.replace("tc.", "torch.compiler.") in DROPPING or _drops_all(value):
-                return f"`{view.text(value)}`"
-    return None
-
-
-def _drops_all(value: ast.expr) -> bool:
-    """`lambda guards: [False for _ in guards]`, or `[False] * len(guards)`."""
-    body = value.body if isinstance(value, ast.Lambda) else None
-    if isinstance(body, ast.BinOp) and isinstance(body.left, ast.List) and body.left.elts:
-        body = body.left.elts[0]
-    element = body.elt if isinstance(body, ast.ListComp) else body
-    return isinstance(element, ast.Constant) and element.value is False

@@ -33,6 +33,32 @@ LIMITS = frozenset({"recompile_limit", "cache_size_limit"})
 FAR_ABOVE = 64
 """Eight times the default. Smaller ones are what a model with a few kinds of input needs."""
 
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the assignment to a setting that hides failures."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant):
+        return
+    setting = ast.unparse(node.targets[0])
+    owner, _, name = setting.rpartition(".")
+    if not owner.endswith("dynamo.config"):
+        return
+    value = node.value.value
+    if name in LIMITS and isinstance(value, int) and value >= FAR_ABOVE:
+        yield Hit(
+            node.targets[0],
+            f"`{name} = {value}` lets a function compile up to {value} times before torch gives up: recompiles go on"
+            " unnoticed",
+            "find the guard that fails (`TORCH_LOGS=recompiles`) and make its value dynamic",
+            "likely",
+        )
+    elif name == "suppress_errors" and value is True:
+        yield Hit(
+            node.targets[0],
+            "with `suppress_errors` what cannot be compiled runs eager without an error",
+            '`@torch.compiler.disable(reason="…")` on the function that fails, so that the rest is seen to compile',
+        )
+
+
 BAD = (
     Example(
         code="""\
@@ -63,28 +89,3 @@ compiled = torch.compile(nn.Linear(4, 4))
 """,
     ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """Yield the assignment to a setting that hides failures."""
-    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant):
-        return
-    setting = ast.unparse(node.targets[0])
-    owner, _, name = setting.rpartition(".")
-    if not owner.endswith("dynamo.config"):
-        return
-    value = node.value.value
-    if name in LIMITS and isinstance(value, int) and value >= FAR_ABOVE:
-        yield Hit(
-            node.targets[0],
-            f"`{name} = {value}` lets a function compile up to {value} times before torch gives up: recompiles go on"
-            " unnoticed",
-            "find the guard that fails (`TORCH_LOGS=recompiles`) and make its value dynamic",
-            "likely",
-        )
-    elif name == "suppress_errors" and value is True:
-        yield Hit(
-            node.targets[0],
-            "with `suppress_errors` what cannot be compiled runs eager without an error",
-            '`@torch.compiler.disable(reason="…")` on the function that fails, so that the rest is seen to compile',
-        )

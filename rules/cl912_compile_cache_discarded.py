@@ -34,41 +34,6 @@ WATCH = Watch(nodes=(ast.Assign,), regions=frozenset({"host"}))
 SWITCHES = frozenset({"TORCHINDUCTOR_FORCE_DISABLE_CACHES", "VLLM_DISABLE_COMPILE_CACHE"})
 FRESH = ("tempfile.mkdtemp", "mkdtemp", "tempfile.TemporaryDirectory", "tempfile.gettempprefix")
 
-BAD = (
-    Example(
-        code="""\
-import os
-import tempfile
-
-import torch
-from torch import nn
-
-os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp()  # ~
-torch._inductor.config.force_disable_caches = True  # ~
-
-compiled = torch.compile(nn.Linear(4, 4))
-""",
-    ),
-)
-
-GOOD = (
-    Example(
-        code="""\
-import os
-import tempfile
-
-import torch
-from torch import nn
-
-os.environ["TORCHINDUCTOR_CACHE_DIR"] = "/var/cache/model/inductor"
-os.environ["MODEL_SCRATCH"] = tempfile.mkdtemp()
-torch._inductor.config.fx_graph_cache = True
-
-compiled = torch.compile(nn.Linear(4, 4))
-""",
-    ),
-)
-
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the assignment by which compiled code is not found again at the next start."""
@@ -113,3 +78,39 @@ def _is_fresh_folder(target: ast.expr, value: ast.expr, view: View) -> bool:
     while isinstance(made, ast.Attribute):
         made = made.value
     return isinstance(made, ast.Call) and ast.unparse(made.func) in FRESH
+
+
+BAD = (
+    Example(
+        code="""\
+import os
+import tempfile
+
+import torch
+from torch import nn
+
+os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp()  # ~
+torch._inductor.config.force_disable_caches = True  # ~
+
+compiled = torch.compile(nn.Linear(4, 4))
+""",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import os
+import tempfile
+
+import torch
+from torch import nn
+
+os.environ["TORCHINDUCTOR_CACHE_DIR"] = "/var/cache/model/inductor"
+os.environ["MODEL_SCRATCH"] = tempfile.mkdtemp()
+torch._inductor.config.fx_graph_cache = True
+
+compiled = torch.compile(nn.Linear(4, 4))
+""",
+    ),
+)

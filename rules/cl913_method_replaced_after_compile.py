@@ -29,6 +29,62 @@ from compilelint.static.values import Class
 HAZARD = "stale-result"
 WATCH = Watch(nodes=(ast.Assign,), regions=frozenset({"host"}))
 
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the assignment that gives a class another method after its compiled module has run."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Attribute):
+        return
+    target = node.targets[0]
+    owner = view.kind(target.value)
+    if not isinstance(owner, Class) or target.attr == "forward" or not _calls_method(owner.ref.node, target.attr):
+        return
+    ran = [line for name in _compiled_names(view) for line in _calls(name, view) if line < node.lineno]
+    reset = any(
+        isinstance(part, ast.Call) and part.lineno > node.lineno and ast.unparse(part.func).endswith(".reset")
+        for part in own_nodes(view.function)
+    )
+    if ran and not reset:
+        yield Hit(
+            target,
+            f"`{view.text(target)}` is replaced after compiled code ran (line {ran[0]}): the graph keeps the old"
+            " method",
+            "replace it before the first compiled call, or call `torch.compiler.reset()` afterwards",
+            "likely",
+        )
+
+
+def _calls_method(owner: ast.ClassDef, method: str) -> bool:
+    """Whether the class has such a method and its `forward` calls it."""
+    methods = {part.name: part for part in owner.body if isinstance(part, ast.FunctionDef)}
+    forward = methods.get("forward")
+    return (
+        method in methods
+        and forward is not None
+        and any(isinstance(part, ast.Attribute) and part.attr == method for part in ast.walk(forward))
+    )
+
+
+def _compiled_names(view: View) -> list[str]:
+    """The variables that hold what `torch.compile` returned."""
+    return [
+        target.id
+        for part in own_nodes(view.function)
+        if isinstance(part, ast.Assign)
+        and isinstance(part.value, ast.Call)
+        and view.callee(part.value) == "torch.compile"
+        for target in part.targets
+        if isinstance(target, ast.Name)
+    ]
+
+
+def _calls(name: str, view: View) -> list[int]:
+    return [
+        part.lineno
+        for part in own_nodes(view.function)
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == name
+    ]
+
+
 BAD = (
     Example(
         code="""\
@@ -100,58 +156,3 @@ def serve(x):
         inside=True,
     ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """Yield the assignment that gives a class another method after its compiled module has run."""
-    if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Attribute):
-        return
-    target = node.targets[0]
-    owner = view.kind(target.value)
-    if not isinstance(owner, Class) or target.attr == "forward" or not _calls_method(owner.ref.node, target.attr):
-        return
-    ran = [line for name in _compiled_names(view) for line in _calls(name, view) if line < node.lineno]
-    reset = any(
-        isinstance(part, ast.Call) and part.lineno > node.lineno and ast.unparse(part.func).endswith(".reset")
-        for part in own_nodes(view.function)
-    )
-    if ran and not reset:
-        yield Hit(
-            target,
-            f"`{view.text(target)}` is replaced after compiled code ran (line {ran[0]}): the graph keeps the old"
-            " method",
-            "replace it before the first compiled call, or call `torch.compiler.reset()` afterwards",
-            "likely",
-        )
-
-
-def _calls_method(owner: ast.ClassDef, method: str) -> bool:
-    """Whether the class has such a method and its `forward` calls it."""
-    methods = {part.name: part for part in owner.body if isinstance(part, ast.FunctionDef)}
-    forward = methods.get("forward")
-    return (
-        method in methods
-        and forward is not None
-        and any(isinstance(part, ast.Attribute) and part.attr == method for part in ast.walk(forward))
-    )
-
-
-def _compiled_names(view: View) -> list[str]:
-    """The variables that hold what `torch.compile` returned."""
-    return [
-        target.id
-        for part in own_nodes(view.function)
-        if isinstance(part, ast.Assign)
-        and isinstance(part.value, ast.Call)
-        and view.callee(part.value) == "torch.compile"
-        for target in part.targets
-        if isinstance(target, ast.Name)
-    ]
-
-
-def _calls(name: str, view: View) -> list[int]:
-    return [
-        part.lineno
-        for part in own_nodes(view.function)
-        if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == name
-    ]

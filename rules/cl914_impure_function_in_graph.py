@@ -34,6 +34,46 @@ WATCH = Watch(nodes=(ast.Call,), kinds=lambda kind: isinstance(kind, Function) a
 MARKS = frozenset({"allow_in_graph", "nonstrict_trace"})
 GROWING = frozenset({"append", "extend", "add", "update", "setdefault", "pop", "clear"})
 
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per call, naming the first thing outside that the function reads or writes."""
+    if not isinstance(node, ast.Call):
+        return
+    for option in options(view.kind(node.func)):
+        function = option.ref.node if isinstance(option, Function) else None
+        if not isinstance(function, ast.FunctionDef) or not _is_marked(function):
+            continue
+        if not any(isinstance(part, ast.Return) and part.value is not None for part in own_nodes(function)):
+            continue  # it computes nothing: its effect, once, is what it is for
+        outside = next(chain(_effects(function), changing_reads(function, view.module)), None)
+        if outside is not None:
+            yield Hit(
+                node,
+                f"`{function.name}` goes into the graph unseen but uses `{outside}` outside it: that happens once,"
+                " while the graph is made",
+                "pass it in as an argument and return what changes, or make the function a `torch.library.custom_op`",
+                "likely",
+            )
+
+
+def _is_marked(function: ast.AST) -> bool:
+    return not MARKS.isdisjoint(last_decorator_names(function))
+
+
+def _effects(function: ast.FunctionDef) -> Iterator[str]:
+    """What a function changes outside, as written: a global it sets, a container it fills, the terminal."""
+    local = own_names(function)
+    for node in own_nodes(function):
+        if isinstance(node, ast.Global):
+            yield from node.names
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
+            yield "print"
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in GROWING:
+            root = root_of(node.func.value)
+            if isinstance(root, ast.Name) and root.id not in local:
+                yield ast.unparse(node.func.value)
+
+
 BAD = (
     Example(
         code="""\
@@ -104,42 +144,3 @@ class Layer(nn.Module):
         fullgraph="clean",
     ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """One hit per call, naming the first thing outside that the function reads or writes."""
-    if not isinstance(node, ast.Call):
-        return
-    for option in options(view.kind(node.func)):
-        function = option.ref.node if isinstance(option, Function) else None
-        if not isinstance(function, ast.FunctionDef) or not _is_marked(function):
-            continue
-        if not any(isinstance(part, ast.Return) and part.value is not None for part in own_nodes(function)):
-            continue  # it computes nothing: its effect, once, is what it is for
-        outside = next(chain(_effects(function), changing_reads(function, view.module)), None)
-        if outside is not None:
-            yield Hit(
-                node,
-                f"`{function.name}` goes into the graph unseen but uses `{outside}` outside it: that happens once,"
-                " while the graph is made",
-                "pass it in as an argument and return what changes, or make the function a `torch.library.custom_op`",
-                "likely",
-            )
-
-
-def _is_marked(function: ast.AST) -> bool:
-    return not MARKS.isdisjoint(last_decorator_names(function))
-
-
-def _effects(function: ast.FunctionDef) -> Iterator[str]:
-    """What a function changes outside, as written: a global it sets, a container it fills, the terminal."""
-    local = own_names(function)
-    for node in own_nodes(function):
-        if isinstance(node, ast.Global):
-            yield from node.names
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
-            yield "print"
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in GROWING:
-            root = root_of(node.func.value)
-            if isinstance(root, ast.Name) and root.id not in local:
-                yield ast.unparse(node.func.value)

@@ -38,6 +38,61 @@ SAME_VALUES = frozenset(
     "view_as as_subclass unwrap wait_tensor".split()
 )
 
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the test whose branch changes a tensor in one of the two worlds."""
+    if not isinstance(node, ast.If) or node.orelse:
+        return
+    when = _asks_compiler(node)
+    for statement in node.body:
+        changed = _changed(statement)
+        if changed is not None and _is_tensor_later(changed, node, view):
+            yield Hit(
+                node.test,
+                f"`{changed.id}` is changed in {'compiled' if when else 'eager'} code only (line {statement.lineno}):"
+                " the model computes something else once it is compiled",
+                "make it a setting of the model (`if self.add_noise:`), and keep such branches to logging and checks",
+                "likely",
+            )
+            return
+
+
+def _asks_compiler(node: ast.AST) -> bool | None:
+    """Whether a branch is for compiled code; None for one that does not ask."""
+    test = node.test if isinstance(node, ast.If) else None
+    negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+    call = test.operand if isinstance(test, ast.UnaryOp) else test
+    if isinstance(call, ast.Call) and last_name(call.func) in ("is_compiling", "is_dynamo_compiling"):
+        return not negated
+    return None
+
+
+def _changed(statement: ast.stmt) -> ast.Name | None:
+    """The variable that a statement computes anew from itself: `h = h + 1`, `h *= scale`."""
+    if isinstance(statement, ast.AugAssign):
+        return statement.target if isinstance(statement.target, ast.Name) else None
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+        return None
+    target, value = statement.targets[0], statement.value
+    if isinstance(value, ast.Call) and last_name(value.func) in SAME_VALUES:
+        return None
+    if not isinstance(value, (ast.BinOp, ast.Call, ast.UnaryOp)):
+        return None
+    return target if any(isinstance(part, ast.Name) and part.id == target.id for part in ast.walk(value)) else None
+
+
+def _is_tensor_later(name: ast.Name, branch: ast.If, view: View) -> bool:
+    """Whether the function reads the variable behind the branch, as a tensor."""
+    return any(
+        isinstance(node, ast.Name)
+        and node.id == name.id
+        and isinstance(node.ctx, ast.Load)
+        and node.lineno > (branch.end_lineno or branch.lineno)
+        and tensor_certainty(view.kind(node)) is not None
+        for node in own_nodes(view.function)
+    )
+
+
 BAD = (
     Example(
         code="""\
@@ -93,57 +148,3 @@ class Checked(nn.Module):
         fullgraph="clean",
     ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """Yield the test whose branch changes a tensor in one of the two worlds."""
-    if not isinstance(node, ast.If) or node.orelse:
-        return
-    when = _asks_compiler(node)
-    for statement in node.body:
-        changed = _changed(statement)
-        if changed is not None and _is_tensor_later(changed, node, view):
-            yield Hit(
-                node.test,
-                f"`{changed.id}` is changed in {'compiled' if when else 'eager'} code only (line {statement.lineno}):"
-                " the model computes something else once it is compiled",
-                "make it a setting of the model (`if self.add_noise:`), and keep such branches to logging and checks",
-                "likely",
-            )
-            return
-
-
-def _asks_compiler(node: ast.AST) -> bool | None:
-    """Whether a branch is for compiled code; None for one that does not ask."""
-    test = node.test if isinstance(node, ast.If) else None
-    negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
-    call = test.operand if isinstance(test, ast.UnaryOp) else test
-    if isinstance(call, ast.Call) and last_name(call.func) in ("is_compiling", "is_dynamo_compiling"):
-        return not negated
-    return None
-
-
-def _changed(statement: ast.stmt) -> ast.Name | None:
-    """The variable that a statement computes anew from itself: `h = h + 1`, `h *= scale`."""
-    if isinstance(statement, ast.AugAssign):
-        return statement.target if isinstance(statement.target, ast.Name) else None
-    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
-        return None
-    target, value = statement.targets[0], statement.value
-    if isinstance(value, ast.Call) and last_name(value.func) in SAME_VALUES:
-        return None
-    if not isinstance(value, (ast.BinOp, ast.Call, ast.UnaryOp)):
-        return None
-    return target if any(isinstance(part, ast.Name) and part.id == target.id for part in ast.walk(value)) else None
-
-
-def _is_tensor_later(name: ast.Name, branch: ast.If, view: View) -> bool:
-    """Whether the function reads the variable behind the branch, as a tensor."""
-    return any(
-        isinstance(node, ast.Name)
-        and node.id == name.id
-        and isinstance(node.ctx, ast.Load)
-        and node.lineno > (branch.end_lineno or branch.lineno)
-        and tensor_certainty(view.kind(node)) is not None
-        for node in own_nodes(view.function)
-    )
