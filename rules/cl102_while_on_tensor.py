@@ -49,8 +49,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         yield Hit(
             node,
             f"`{view.text(node)}` is a tensor's value: the graph ends at this loop, and each turn reads it back",
-            "loop a fixed number of times and mask with `torch.where`, or use the `while_loop` operator; "
-            "else compile the body alone",
+            "loop a fixed number of times and mask with `torch.where`, use `torch._higher_order_ops.while_loop`, or"
+            " compile the body alone",
             confidence,
         )
 

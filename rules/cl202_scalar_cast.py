@@ -54,10 +54,14 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     confidence = data(view.kind(source))
     if confidence is not None and not on_error_path(node, view):
+        flag = callee.endswith(("bool", "__bool__"))
         yield Hit(
             node,
-            f"`{view.text(node)}` reads a tensor back into a Python number: Dynamo splits the graph here",
-            "cast on the device (`t.long()`, `t.float()`), or take the number from a shape or an argument",
+            f"`{view.text(node)}` reads a tensor back into a Python {'bool' if flag else 'number'}: Dynamo splits the"
+            " graph here",
+            "keep a bool tensor (`t != 0`) and select with `torch.where`"
+            if flag
+            else "cast on the device (`t.long()`, `t.float()`), or take the number from a shape or an argument",
             confidence,
         )
 

@@ -71,7 +71,9 @@ def row_read(node: ast.Subscript, part: ast.expr, view: View) -> Hit | None:
     return Hit(
         node,
         f"the index `{view.text(part)}` is a tensor without dimensions and is read back: the graph splits here",
-        "index with a dimension: `x.index_select(0, t.reshape(1))`; write through a mask: `torch.arange(n) == t`",
+        "write through a mask: `torch.where(torch.arange(n) == t, new, x)`"
+        if isinstance(node.ctx, ast.Store)
+        else "index with a dimension: `x.index_select(0, t.reshape(1))`",
         confidence,
     )
 

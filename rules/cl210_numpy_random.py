@@ -62,7 +62,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     elif name == "choice":
         why = "reads its population back, whatever the size"
     elif name in SIZE_POSITION and view.argument(node, SIZE_POSITION[name], "size") is None:
-        why = "makes a Python number of graph data"
+        why = "draws in the graph and hands Python the number"
     else:
         return
     yield Hit(

@@ -46,7 +46,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     plain = isinstance(parent, ast.Compare) and all(isinstance(op, (ast.Eq, ast.NotEq)) for op in parent.ops)
     yield Hit(
         node,
-        f"`{view.text(parent)}` computes with an address, and there is none while tracing",
+        f"`{view.text(parent)}` computes with an address, and there is none while tracing: "
+        + ("the graph splits here" if plain else "the whole function runs uncompiled"),
         "check in a custom operator (`torch.library.custom_op`) or before the region; for identity use `is`",
         hazard="graph-break" if plain else None,
     )
@@ -64,7 +65,7 @@ def _used_later(assigned: ast.Assign, view: View) -> Iterator[Hit]:
             yield Hit(
                 node,
                 f"`{view.text(node)}` computes with an address (line {assigned.lineno}), and there is none while"
-                " tracing",
+                " tracing: the whole function runs uncompiled",
                 "check in a custom operator (`torch.library.custom_op`) or before the region; for identity use `is`",
             )
             return

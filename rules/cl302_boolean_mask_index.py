@@ -51,11 +51,15 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         confidence = mask(part, view) if owner is not None or data(view.kind(part)) == "certain" else None
         if confidence is None:
             continue
-        update = "the update reads it first" if isinstance(subscript.ctx, ast.Store) else "its size depends on the data"
+        update = isinstance(subscript.ctx, ast.Store)
         yield Hit(
             subscript,
-            f"`{view.text(subscript)}` reads through a boolean mask and {update}: the graph splits here",
-            "keep the shape: `torch.where(mask, x, 0)`, `masked_scatter`, or multiply by the mask",
+            f"`{view.text(subscript)}` is read through a boolean mask"
+            + (" before it is updated" if update else ", so its size depends on the data")
+            + ": the graph splits here",
+            "update at full shape: `x = torch.where(mask, x + 1, x)`"
+            if update
+            else "keep the shape: `torch.where(mask, x, 0)`, `masked_scatter`, or multiply by the mask",
             confidence if owner == "certain" else owner or "likely",
         )
         return

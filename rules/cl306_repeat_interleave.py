@@ -48,7 +48,9 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         yield Hit(
             node,
             f"how long the result of `{view.text(node)}` is depends on the counts: the graph splits here",
-            "pass `output_size=`, the known length of the result; a Python int as count needs none",
+            "pass `output_size=`, the known length of the result; a Python int as count needs none"
+            if size is None
+            else f"give `{view.text(size)}`, which may be None, the known length of the result",
             confidence,
         )
 

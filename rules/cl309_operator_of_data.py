@@ -42,6 +42,11 @@ NAMES = frozenset(
 )
 CHECKS = {"torch._check_tensor_all": 0, "torch._check_tensor_all_with": 1}
 """Functions that read one argument, at this position, back whatever else they get; the table has no private names."""
+INSTEAD = {
+    "_assert": "check on the device, `torch._assert_async(condition)`",
+    "cov": "write it out: `c = x - x.mean(1, keepdim=True)`, then `c @ c.mT / (n - 1)`",
+    "lstsq": "use `torch.linalg.solve(a.mT @ a, a.mT @ b)` where `a` has full rank",
+}
 WATCH = Watch(nodes=(ast.Call,), names=frozenset(name.rpartition(".")[2] for name in (*NAMES, *CHECKS)))
 
 
@@ -57,8 +62,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             node,
             f"`{view.text(node)}` looks at the values of a tensor ({found}): Dynamo splits the graph here and the host"
             " waits for them",
-            "use an operator whose result has a fixed size, such as `torch.linalg.solve` for least squares, write the"
-            " formula out, or call it outside",
+            INSTEAD.get(callee.rpartition(".")[2], "write it out with operators of fixed size")
+            + ", or call it outside the compiled code",
         )
 
 

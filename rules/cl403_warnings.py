@@ -8,7 +8,7 @@ Finds calls to `warnings.warn`, `warnings.warn_explicit`, `warnings.simplefilter
 The machinery of warnings is written in C and Dynamo does not call it (GB0007): the graph ends before the line even if
 the warning was shown before or is filtered. Deprecation notes in a helper that every layer calls cost one break per
 layer. `with warnings.catch_warnings():` by itself compiles, but a filter set inside it breaks between entering and
-leaving, and then the whole function runs eager (GB0092).
+leaving, and then the whole function runs uncompiled (GB0092).
 
 ## Write instead
 Warn in `__init__` or in the caller. Where that cannot be, guard it, or let it run after the graph:

@@ -65,7 +65,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             yield Hit(
                 node,
                 f"`{view.text(node)}` draws once, while Dynamo traces: every call of the compiled code gets the same",
-                "draw outside the compiled code and pass the result in, or draw with torch: `torch.randperm(n)`",
+                "draw outside the compiled code and pass the result in, or draw with torch (`rand`, `randperm`)",
                 hazard="stale-result",
             )
             return
@@ -80,7 +80,9 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if draw is not None:
         yield Hit(
             node,
-            f"`{view.text(draw)}` reaches the graph as data, so deciding on `{view.text(node)}` splits the graph here",
+            f"`{view.text(draw)}` is data in the graph, and "
+            + ("its number" if draw is node else f"the outcome of `{view.text(node)}`")
+            + " is needed here to go on: the graph splits",
             "draw and decide outside the compiled code, or multiply by a 0/1 tensor drawn with torch",
         )
 

@@ -7,7 +7,7 @@ traces.
 
 ## Why it costs
 None of these is a tensor operation and most end in C code (GB0007, GB0059 for `open`, GB0156 for methods of files and
-for `json.dumps`). `with open(...)` breaks while its block is entered, and the whole function runs eager (GB0142).
+for `json.dumps`). `with open(...)` breaks while its block is entered, and the whole function runs uncompiled (GB0142).
 Saving activations also copies them to the host and waits for the GPU.
 
 ## Write instead
@@ -60,7 +60,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if is_file_access(view.callee(node)):
         yield Hit(
             node,
-            f"`{view.text(node)}` is file access that Dynamo does not trace: the graph splits here",
+            f"`{view.text(node)}` reads or writes, which Dynamo does not trace: the graph splits here",
             "read what is needed in `__init__` or before the compiled call; return results, write them in the caller",
         )
 

@@ -49,7 +49,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     yield Hit(
         node,
         f"`{view.text(node)}` is a progress bar: Dynamo can't trace it"
-        + (", and this whole function runs eager" if leads else ", the graph splits here"),
+        + (", and the whole function runs uncompiled" if leads else ", the graph splits here"),
         "keep the loop and its bar in Python and compile the function that the loop calls",
         hazard="frame-skip" if leads else "graph-break",
     )

@@ -55,7 +55,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             if is_lock(item.context_expr, view):
                 yield Hit(
                     item.context_expr,
-                    f"Dynamo can't enter the lock `{view.text(item.context_expr)}`, so this whole function runs eager",
+                    f"Dynamo can't enter the lock `{view.text(item.context_expr)}`: the whole function runs uncompiled",
                     "take the lock in the function that calls the compiled one, or do the one-time work in `__init__`",
                     hazard="frame-skip",
                 )

@@ -3,7 +3,7 @@
 ## What it does
 Finds `gc` calls, memory statistics (`torch.cuda.memory_allocated` and its kin), `torch.cuda.device_count`, thread
 counts, `torch.backends.mps.is_available` and other questions about the build, and
-`Tensor.is_pinned`/`storage_offset`/`storage` in code that Dynamo traces.
+`Tensor.is_pinned`, `storage_offset` and `share_memory_` in code that Dynamo traces.
 
 ## Why it costs
 The answers are Python numbers about the process, and an operator that gives no tensor can't stand in a graph
@@ -55,7 +55,9 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     yield Hit(
         node,
-        f"`{view.text(node)}` is about the process, not about tensors: Dynamo can't put it in a graph and splits here",
+        f"`{view.text(node)}` is about "
+        + ("where a tensor lies, not about its values" if name in OF_TENSOR else "the process, not about tensors")
+        + ": Dynamo can't put it in a graph and splits here",
         "call it before or after the compiled code, and pass in what the code needs of it",
         "likely" if owner == "?" else "certain",
     )

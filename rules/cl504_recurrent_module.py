@@ -6,7 +6,7 @@ the functions that pack and unpack sequences for it.
 
 ## Why it costs
 Dynamo refuses the object itself (GB0014), so even `self.lstm.num_layers` breaks, and what is left of the function
-after the break needs the module again and is refused as well: mostly the whole function runs eager.
+after the break needs the module again and is refused as well: mostly the whole function runs uncompiled.
 `pack_padded_sequence` and `pad_packed_sequence` are marked as not traced (GB0007).
 
 ## Write instead

@@ -57,7 +57,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if isinstance(node, ast.Attribute) and node.attr == "grad_fn" and is_result_of_module(node.value, view):
         yield Hit(
             node,
-            f"`{view.text(node)}` is the recorded graph, which Dynamo can't represent: this function runs eager",
+            f"`{view.text(node)}` is the recorded graph, which Dynamo can't represent: the whole function runs"
+            " uncompiled",
             "ask for `requires_grad` instead",
             "likely",
             "frame-skip",
@@ -74,7 +75,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     elif callee in CONTEXTS:
         yield Hit(
             node,
-            f"Dynamo can't enter `{view.text(node)}`: this whole function runs eager",
+            f"Dynamo can't enter `{view.text(node)}`: the whole function runs uncompiled",
             "enter it around the compiled call; to save memory use `torch.utils.checkpoint`, which compiles",
             hazard="frame-skip",
         )

@@ -55,7 +55,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     elif is_scripted(node.func, view):
         yield Hit(
             node,
-            f"`{view.text(node.func)}` is a TorchScript module, which Dynamo does not enter: this function runs eager",
+            f"`{view.text(node.func)}` is a TorchScript module, which Dynamo does not enter: the function"
+            " runs uncompiled",
             "call the module that was scripted: Dynamo compiles it with the rest",
             hazard="frame-skip",
         )

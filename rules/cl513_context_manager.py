@@ -69,7 +69,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         if confidence:
             yield Hit(
                 manager,
-                f"Dynamo can't enter `{view.text(manager)}`, so this whole function runs eager",
+                f"Dynamo can't enter `{view.text(manager)}`, so the whole function runs uncompiled",
                 "enter it around the compiled call, or make the manager in the `with` itself",
                 confidence,
             )

@@ -50,7 +50,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         yield Hit(
             node,
             f"`{view.text(node)}` returns a handle to wait for, which Dynamo does not trace: the graph splits here",
-            f"`dist.{name}` without `async_op=True`: the compiler overlaps it by itself",
+            f"call `dist.{name}` without `async_op=True`: the compiler overlaps it by itself",
         )
     elif name in BREAKING:
         yield Hit(

@@ -5,8 +5,9 @@ Finds reads of `.dtype`, `.flags` and `.base` of numpy arrays and numpy numbers 
 
 ## Why it costs
 Inside a graph a numpy array is a torch tensor in disguise, which has no numpy dtype to give (GB0157). Dynamo can not go
-on behind such an attribute: the graph ends before it and the rest of the function runs eager; `fullgraph=True` is an
-error. It makes no difference whether the array was made in the region, came in as an argument or lies in an attribute.
+on behind such an attribute: the graph ends before it and the rest of the function runs uncompiled; `fullgraph=True` is
+an error. It makes no difference whether the array was made in the region, came in as an argument or lies in an
+attribute.
 
 ## Write instead
 Ask torch, whose dtypes are constants of the graph, or name the type:

@@ -7,9 +7,9 @@ where the value is an int or a str that lives on a module or in a global.
 
 ## Why it costs
 
-Dynamo bakes such a value into the graph and guards on it. The call itself changes the value, so the next call fails
-the guard and compiles again, even if nothing reads the counter: eight compilations, then the recompile limit is hit
-and the function runs eager from there on (measured on torch 2.13: 8 of 10 calls). Floats are different: they become a
+Dynamo bakes such a value into the graph and guards on it. The call itself changes the value, so the next call fails the
+guard and compiles again, even if nothing reads the counter: eight compilations, then the recompile limit is hit and the
+function runs uncompiled from there on (measured on torch 2.13: 8 of 10 calls). Floats are different: they become a
 graph input after one recompile. So do ints on plain objects and in closures.
 
 ## Write instead
@@ -77,7 +77,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     yield Hit(
         used_at(read, view),
         f"`{view.text(target)}` is a Python {'int' if is_integer(value) else 'str'} that this code changes{where}:"
-        " Dynamo guards on its value, so every call compiles again until the limit, then the function runs eager",
+        " Dynamo guards on its value, so every call compiles again until the limit, then the function runs uncompiled",
         "count in a buffer changed in place"
         f' (`self.register_buffer("{_last_name(target)}", torch.zeros((), dtype=torch.long))`), or in the calling code',
     )

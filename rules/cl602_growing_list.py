@@ -9,7 +9,7 @@ where the container lives on a module or in a global.
 
 Dynamo guards on the length of a list it touches (and on the members of a set). The call makes it longer, so the next
 call fails the guard: measured on torch 2.13, one entry per call compiles 8 times in 10 calls, then the recompile
-limit is hit and the function runs eager.
+limit is hit and the function runs uncompiled.
 
 ## Write instead
 
@@ -68,7 +68,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     yield Hit(
         node,
         f"`{view.text(place)}` gets longer with every {entry} and Dynamo guards on what is in it: each compiles again"
-        " until the recompile limit, then the function runs eager",
+        " until the recompile limit, then the function runs uncompiled",
         "return the value and append it in the calling code, or write into a buffer of fixed size",
         confidence=max(_confidence(place, view), "likely" if of_set else "certain", key=CONFIDENCES.index),
     )

@@ -8,9 +8,9 @@ another method counts it up (`self.epoch += 1`), a `set_epoch(epoch)` method sto
 
 ## Why it costs
 
-Dynamo treats an int on a module as a constant and guards on its value. Measured on torch 2.13: a model that
-multiplies by `self.epoch` compiles again in each of 8 epochs, then hits the recompile limit and runs eager for good.
-Floats don't: they become an input of the graph after one recompile.
+Dynamo treats an int on a module as a constant and guards on its value. Measured on torch 2.13: a model that multiplies
+by `self.epoch` compiles again in each of 8 epochs, then hits the recompile limit and runs uncompiled for good. Floats
+don't: they become an input of the graph after one recompile.
 
 ## Write instead
 

@@ -10,8 +10,8 @@ driving code is seen to pass several, also in functions that it is handed on to.
 
 An int argument normally becomes a symbol after one recompile, and then fits every value. A loop can only be unrolled,
 and a Python list only be indexed, with a constant: Dynamo pins the argument with a guard `n == 3`. Measured on torch
-2.13: 8 values compile 8 times, then the recompile limit is hit and the function runs eager. Sizes, slices of tensors,
-`arange(n)`, `topk(n)` and arithmetic are fine.
+2.13: 8 values compile 8 times, then the recompile limit is hit and the function runs uncompiled. Sizes, slices of
+tensors, `arange(n)`, `topk(n)` and arithmetic are fine.
 
 ## Write instead
 

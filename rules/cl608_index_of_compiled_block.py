@@ -12,7 +12,7 @@ argument which differs from block to block.
 Compiling blocks one by one ("regional compilation") is meant to compile once and reuse the graph for every block. An
 int attribute is a constant to Dynamo, guarded by its value, and each block has another. Measured on torch 2.13: of 10
 blocks that write `cache[self.index]`, 8 are compiled one after another, then the recompile limit is hit and the last
-ones run eager.
+ones run uncompiled.
 
 ## Write instead
 

@@ -7,7 +7,7 @@ that was taken on it (`self.alphas[prev_t] if prev_t >= 0 else …`), and stands
 ## Why it costs
 Samplers pass the items of a tensor, `for t in timesteps`. Torch selects a row at an offset that must be a number, so
 Dynamo reads the value of a 0-d tensor on the CPU while it traces and guards on it, `timestep.item() == 981`: every step
-compiles again until the limit of 8, then the function runs eager (measured on torch 2.13). A Python int costs one
+compiles again until the limit of 8, then the function runs uncompiled (measured on torch 2.13). A Python int costs one
 recompile and is dynamic then. On the GPU the read-back splits the graph (CL207).
 
 ## Write instead
@@ -55,10 +55,10 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     yield Hit(
         node,
-        f"`{view.text(node.slice)}` is another one at each call: Dynamo guards on the value of a 0-d CPU tensor that"
+        f"`{view.text(node.slice)}` changes from call to call: Dynamo guards on the value of a 0-d CPU tensor that"
         " indexes, so every step compiles again (a Python int only once)",
-        f"`{view.text(node.value)}.index_select(0, {view.text(node.slice)}.reshape(1))`, or look the row up in the"
-        " sampling loop and pass it in",
+        f"write `{view.text(node.value)}.index_select(0, {view.text(node.slice)}.reshape(1))`, or look the row up in"
+        " the sampling loop and pass it in",
         "likely",
     )
 

@@ -7,7 +7,7 @@ few: `self.history.append(h)` followed by `if len(self.history) > n: self.histor
 ## Why it costs
 Dynamo guards on the length. Until the history is full each call finds another one and compiles again: measured on torch
 2.13, a window of 3 compiles four times. A window of 8 or more hits the recompile limit before it is full, and the
-function runs eager from there on. Every reset starts with lengths that are compiled already.
+function runs uncompiled from there on. Every reset starts with lengths that are compiled already.
 
 ## Write instead
 - Keep the history in one tensor of fixed size and roll it: `self.history = self.history.roll(1, 0)`, then

@@ -7,7 +7,7 @@ with a variable in it, `str(…)` of one, a sum of strings with one.
 ## Why it costs
 Dynamo cannot make a symbol of a string as it does of a number. It guards on the text, `name == 'layer_3'`, and another
 another one compiles the function again: measured on torch 2.13, 8 compilations for 10 names, then the recompile limit
-is hit and the function runs eager. That the text is only used for a key or a log line makes no difference.
+is hit and the function runs uncompiled. That the text is only used for a key or a log line makes no difference.
 
 ## Write instead
 Use the text outside, and pass what it stands for: the entry instead of the key, or an index of a stacked tensor.

@@ -7,7 +7,7 @@ Finds the first read of an argument of a compiled function that the driving loop
 ## Why it costs
 Dynamo takes the shape of an `nn.Parameter` for fixed (`torch._dynamo.config.force_parameter_static_shapes`): it does
 not make sizes symbols, however many shapes it has seen. Each new shape compiles the function again, and behind eight of
-them the recompile limit is hit and the rest runs eager for good. Measured on torch 2.13.
+them the recompile limit is hit and the rest runs uncompiled for good. Measured on torch 2.13.
 
 ## Write instead
 - Pass the plain tensor, `p.data` or `p.detach()`: its sizes become symbols with the second shape.

@@ -6,7 +6,7 @@ variable of a loop or on an argument of the calling function: `net(torch.randn(n
 
 ## Why it costs
 With `dynamic=False` no size becomes a symbol. Every new shape is compiled from scratch, up to the recompile limit of 8;
-further ones run eager for good. Measured on torch 2.13: 4 sizes compile 4 times; without the argument, 2 times.
+further ones run uncompiled for good. Measured on torch 2.13: 4 sizes compile 4 times; without the argument, 2 times.
 
 ## Write instead
 - Leave `dynamic` out: the second size makes the dimension a symbol. `torch._dynamo.mark_dynamic(x, 0)` does so at once.

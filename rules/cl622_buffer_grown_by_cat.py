@@ -6,7 +6,8 @@ Finds `self.cache = torch.cat([self.cache, x])` in compiled code where `cache` i
 ## Why it costs
 Dynamo takes the shapes of parameters and buffers for fixed. The call makes the buffer longer, so the next call fails
 the guard and compiles again: measured on torch 2.13, 8 of 8 calls, then the recompile limit is hit and the function
-runs eager. A plain tensor attribute compiles twice, since its size becomes a symbol; both copy the cache each time.
+runs uncompiled. A plain tensor attribute compiles twice, since its size becomes a symbol; both copy the cache each
+time.
 
 ## Write instead
 Allocate it once and write in place:
@@ -55,7 +56,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         yield Hit(
             node,
             f"`{view.text(target)}` is a buffer that gets longer with each call, and Dynamo keeps the shapes of buffers"
-            " fixed: every call compiles again until the limit, then the function runs eager",
+            " fixed: every call compiles again until the limit, then the function runs uncompiled",
             "allocate it for the largest length and write in place (`index_copy_`), or pass the cache in and out",
             "likely" if view.assumed else "certain",
         )

@@ -53,7 +53,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         if mixed is not None and not _either_or(call, node, view.function):
             yield Hit(
                 node,
-                f"`{view.text(node.func)}` is called {mixed[1]} here and {mixed[0]} in line {call.lineno}: Dynamo"
+                f"`{view.text(node.func)}` is called {mixed[1]} here, but {mixed[0]} in line {call.lineno}: Dynamo"
                 " guards on the mode, so the model is compiled once for each",
                 "call it in one mode everywhere; `autocast` inside of `forward` is part of the graph",
                 "likely",
@@ -109,7 +109,7 @@ def _mixed(first: frozenset[str], second: frozenset[str]) -> tuple[str, str] | N
     if mine and other and mine != other:
         return f"under `{'`, `'.join(sorted(mine))}`", f"under `{'`, `'.join(sorted(other))}`"
     if ("autocast" in first) is not ("autocast" in second) and mine == other:
-        under, without = "under `autocast`", "without it"
+        under, without = "under `autocast`", "without `autocast`"
         return (under, without) if "autocast" in first else (without, under)
     return None
 

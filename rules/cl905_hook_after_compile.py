@@ -53,8 +53,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         if is_part and ran and not _resets(node.lineno, view):
             yield Hit(
                 node,
-                f"`{compiled}` has run before (line {ran[0]}), and its graph is not guarded on hooks: it never runs"
-                " in compiled code",
+                f"`{compiled}` has run before (line {ran[0]}), and its graph is not guarded on hooks: this one"
+                " never runs in compiled code",
                 "register it before the first call, or call `torch.compiler.reset()` after registering",
                 confidence="likely",
             )

@@ -1,15 +1,15 @@
-"""A setting that hides failures of the compiler leaves code that quietly runs eager.
+"""A setting that hides failures of the compiler leaves code that runs uncompiled without a word.
 
 ## What it does
 Finds assignments to the settings of `torch._dynamo.config` by which a failure no longer shows:
 `suppress_errors = True`, and a `recompile_limit` or `cache_size_limit` far above the default of 8 (from 64 on).
 
 ## Why it costs
-With `suppress_errors` a frame that cannot be compiled runs eager, and the only sign is a log line. A raised limit keeps
-compiling where the limit would have stopped: each entry is tried in turn at every call, and each new value costs a
-compilation of seconds. Both hide what is wrong, and the program is slower than it looks. Measured on torch 2.13: a
-backend that raises is heard of without `suppress_errors`, and with it the function runs eager; an attribute with 20
-values compiles 8 times by default and 20 times under a limit of 1024.
+With `suppress_errors` a frame that cannot be compiled runs eagerly, and the only sign is a log line. A raised limit
+keeps compiling where the limit would have stopped: each entry is tried in turn at every call, and each new value costs
+a compilation of seconds. Both hide what is wrong, and the program is slower than it looks. Measured on torch 2.13: a
+backend that raises is heard of without `suppress_errors`, and with it the function runs uncompiled; an attribute with
+20 values compiles 8 times by default and 20 times under a limit of 1024.
 
 ## Write instead
 - For a failure: fix it, or take the function out on purpose with `@torch.compiler.disable(reason="…")`.
@@ -54,7 +54,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     elif name == "suppress_errors" and value is True:
         yield Hit(
             node.targets[0],
-            "with `suppress_errors` what cannot be compiled runs eager without an error",
+            "with `suppress_errors` what cannot be compiled runs eagerly, without an error",
             '`@torch.compiler.disable(reason="…")` on the function that fails, so that the rest is seen to compile',
         )
 

@@ -40,12 +40,15 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not isinstance(node, ast.Assign):
         return
     target = node.targets[0]
-    if _switches_off(target, node.value) or _is_fresh_folder(target, node.value, view):
+    off = _switches_off(target, node.value)
+    if off or _is_fresh_folder(target, node.value, view):
         yield Hit(
             target,
             f"`{view.text(node)}` throws compiled code away when the program ends: every start compiles everything"
             " again",
-            'keep it in a folder that lasts: `os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", "/var/cache/…")`',
+            "leave the cache on, and switch it off by hand where a cold start is to be measured"
+            if off
+            else 'keep it in a folder that lasts: `os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", "/var/cache/…")`',
             "likely",
         )
 
