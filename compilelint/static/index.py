@@ -115,8 +115,20 @@ def _bound_by(
         for target in statement.targets:
             if isinstance(target, ast.Name):
                 yield target.id, statement.value
+            elif isinstance(target, (ast.Tuple, ast.List)):
+                yield from _unpacked(target, statement.value)
     elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value:
         yield statement.target.id, statement.value
+
+
+def _unpacked(target: ast.Tuple | ast.List, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """`a, b = pair()` binds `a` to what `pair()[0]` would be."""
+    for position, part in enumerate(target.elts):
+        if isinstance(part, ast.Starred):
+            break
+        if isinstance(part, ast.Name):
+            item = ast.Subscript(value, ast.copy_location(ast.Constant(position), value), ast.Load())
+            yield part.id, ast.copy_location(item, value)
 
 
 def imported_modules(statement: ast.Import) -> Iterator[tuple[str, Import]]:

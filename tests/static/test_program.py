@@ -398,3 +398,59 @@ def test_scripts_name_each_other_from_the_folder_above(script: bool) -> None:
         **({"train.py": "from models.net import M"} if script else {"layers/norm.py": ""}),
     }
     assert probe(files).functions() == {"run", "block"}
+
+
+OPTIONAL = """
+    import importlib
+    from importlib import import_module
+
+    def optional_import(module, version="", name=""):
+        try:
+            found = import_module(module)
+            if name:
+                found = getattr(found, name)
+        except ImportError as error:
+            message = str(error)
+        else:
+            if not version:
+                return found, True
+        class Missing:
+            def __init__(self): raise OptionalImportError(message)
+        return Missing(), False
+
+    def lazily(name):
+        return importlib.import_module(name)
+    """
+
+
+@pytest.mark.parametrize(
+    ("made", "used", "kind"),
+    [
+        ('ndimage, found = optional_import("scipy.ndimage")', "ndimage.label", "`scipy.ndimage.label`"),
+        ('Tree, _ = optional_import("scipy.spatial", name="KDTree")', "Tree", "`scipy.spatial.KDTree`"),
+        ('optional_import("scipy")', "optional_import('zlib')[0]", "`zlib`"),
+        ('zlib = lazily("zlib")', "zlib.crc32", "`zlib.crc32`"),
+        ('ops = lazily("pkg.ops")', "ops.run(x)", "1"),
+        ('ops = lazily(".ops")', "ops.run", "unknown"),
+        ("[first, second], third = (1, 'a'), None", "third", "None"),
+        ("first, *rest = 1, 2, 3", "first", "1"),
+        ("*rest, last = 1, 2, 3", "last", "unknown"),
+    ],
+)
+def test_a_module_imported_by_its_name_as_text(made: str, used: str, kind: str) -> None:
+    model = f"""
+    import torch
+    from .optional import lazily, optional_import
+    {made}
+    class M(torch.nn.Module):
+        def forward(self, x):
+            probe({used})
+    """
+    files = {
+        "pkg/__init__.py": "",
+        "pkg/optional.py": OPTIONAL,
+        "pkg/ops.py": "def run(x): return 1",
+        "pkg/model.py": model,
+    }
+    (found,) = probe(files).kinds()
+    assert found.partition(" or ")[0] == kind

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from compilelint.static.definitions import ClassRef, Outside
+from compilelint.static.enums import is_enum
 from compilelint.static.index import ModuleIndex
 from compilelint.static.values import (
     NONE,
@@ -72,7 +73,7 @@ def value_of_annotation(node: ast.expr, module: ModuleIndex, tracer: Tracer) -> 
 def _named(node: ast.Name | ast.Attribute, module: ModuleIndex, tracer: Tracer) -> Value:
     name = node.id if isinstance(node, ast.Name) else node.attr
     target = tracer.program.dotted(node, module)
-    if isinstance(target, ClassRef) and not (name in _TENSORS and tracer.is_enum(target)):
+    if isinstance(target, ClassRef) and not (name in _TENSORS and is_enum(target, tracer.program)):
         # An enumeration of the frameworks a tensor may come from stands for the tensor.
         return tracer.instance_of(target)
     if isinstance(target, ast.expr):

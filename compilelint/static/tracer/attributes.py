@@ -6,6 +6,7 @@ import ast
 from functools import cache
 
 from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef
+from compilelint.static.enums import is_enum, is_text_enum
 from compilelint.static.index import Scope
 from compilelint.static.placeholders import has_empty_places, with_places_filled
 from compilelint.static.tracer.frame import Frame
@@ -128,6 +129,8 @@ def _of_instance(owner: Instance, name: str, frame: Frame) -> Value:
         return NONE if later is None else join(NONE, later)
     if name == "training" and owner.is_module:
         return Scalar("bool")
+    if name in ("value", "name") and is_text_enum(owner.ref, frame.tracer.program):
+        return Scalar("str")
     member = frame.tracer.program.method(owner.ref, name)
     if isinstance(member, FunctionRef):
         return _bind(member, owner, frame)
@@ -201,8 +204,8 @@ def _of_class(owner: Class, name: str, frame: Frame) -> Value:
         value = frame.tracer.decorated(member)
         return bind(value, owner) if "classmethod" in decorator_names(member) else value
     if isinstance(member, ClassAttribute):
-        if frame.tracer.is_enum(owner.ref):
-            return Scalar("object")
+        if is_enum(owner.ref, frame.tracer.program):
+            return _member(owner.ref, frame)
         return _class_attribute(member, frame)
     for statement in owner.ref.node.body:
         if isinstance(statement, ast.ClassDef) and statement.name == name:
@@ -211,6 +214,11 @@ def _of_class(owner: Class, name: str, frame: Frame) -> Value:
     if name == "apply" and any(base.startswith("torch.autograd.") for base in outside):
         return Partial(External("torch.autograd.Function.apply"), (owner,))
     return External(f"{outside[0]}.{name}") if outside else UNKNOWN
+
+
+def _member(ref: ClassRef, frame: Frame) -> Value:
+    """A member of an enumeration."""
+    return frame.tracer.instance_of(ref) if is_text_enum(ref, frame.tracer.program) else Scalar("object")
 
 
 def _of_super(owner: Super, name: str, frame: Frame) -> Value:

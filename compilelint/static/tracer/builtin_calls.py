@@ -202,7 +202,8 @@ def _is(value: Value, wanted: Value, frame: Frame) -> bool | None:
         return True if wanted.ref in order else None
     if isinstance(value, Instance) and isinstance(wanted, External):
         order = frame.tracer.program.mro(value.ref)
-        return True if wanted.name in order or (wanted.name == "torch.nn.Module" and value.is_module) else None
+        known = wanted.name.removeprefix("builtins.") in order or (wanted.name == "torch.nn.Module" and value.is_module)
+        return True if known else None
     return narrowing.is_instance(value, wanted)
 
 

@@ -73,7 +73,7 @@ def callee_name(function: Value, node: ast.expr) -> str:
         return name or (f"?.{node.attr}" if isinstance(node, ast.Attribute) else "?")
     names = [name for option in function.options if (name := _callee(option))]
     for name in names if len(names) > 1 else ():
-        if name.startswith(("torch.", "builtins.")):
+        if name.startswith(("torch.", "builtins.", "numpy.")):
             return name
     if names:
         return names[0]

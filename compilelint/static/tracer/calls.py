@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from compilelint.static.enums import is_text_enum
 from compilelint.static.tracer import attributes, builtin_calls, containers, effects, library
 from compilelint.static.tracer.callees import call_back, callee_name, handles_models, is_host_call
 from compilelint.static.tracer.frame import Frame
@@ -199,6 +200,8 @@ def _call_method(
         return library.array_method(receiver, method.name, args, frame)
     if isinstance(receiver, (Sequence, Mapping, ExternalInstance, Const, Scalar)):
         return containers.call_method(receiver, method.name, args, keywords, node, frame)
+    if isinstance(receiver, Instance) and is_text_enum(receiver.ref, frame.tracer.program):
+        return containers.call_method(Scalar("str"), method.name, args, keywords, node, frame)
     if isinstance(receiver, Instance):
         return containers.module_method(receiver, method.name, args, keywords, node, frame)
     return UNKNOWN

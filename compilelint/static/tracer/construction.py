@@ -15,6 +15,7 @@ from compilelint.static.definitions import (
     class_members,
     constructed_in,
 )
+from compilelint.static.enums import is_enum, is_text_enum
 from compilelint.static.index import FunctionNode
 from compilelint.static.parts import GIVEN
 from compilelint.static.questions import assigned_once, stored_names
@@ -58,8 +59,8 @@ class Constructions:
     ) -> Value:
         """See `Tracer.construct`."""
         tracer = caller.tracer
-        if tracer.is_enum(ref):
-            return UNKNOWN
+        if is_enum(ref, tracer.program):
+            return self.bare(ref, caller) if is_text_enum(ref, tracer.program) else UNKNOWN
         key = (ref, args, key_of(keywords))
         found = self._made.get(key)
         if found is not None:

@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from compilelint.static.definitions import ClassRef, assigned_names, class_members
+from compilelint.static.enums import is_enum
 from compilelint.static.index import Import, ModuleIndex, Scope
 from compilelint.static.syntax import nodes_in
 from compilelint.static.values import UNKNOWN, Value
@@ -67,7 +68,7 @@ def classes_in_sight(module: ModuleIndex, tracer: Tracer) -> list[tuple[ClassRef
     for name, binding in module.bindings.items():
         if isinstance(binding, ast.ClassDef) or (isinstance(binding, Import) and name[:1].isupper()):
             definition = tracer.program.resolve(module, name)
-            if isinstance(definition, ClassRef) and not tracer.is_enum(definition):
+            if isinstance(definition, ClassRef) and not is_enum(definition, tracer.program):
                 found.append((definition, _members(definition, tracer)))
     return found
 

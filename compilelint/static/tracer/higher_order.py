@@ -116,6 +116,14 @@ def _cond(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) ->
     return join_all(frame.tracer.call(branch, items, {}, node, frame) for branch in args[1:3])
 
 
+def _import_module(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
+    """`importlib.import_module("scipy.ndimage")`."""
+    name = args[0].value if len(args) == 1 and isinstance(args[0], Const) else None
+    if not isinstance(name, str) or name.startswith("."):
+        return UNKNOWN
+    return frame.tracer.imported(name, "", External(name))
+
+
 def _reduce(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
     if len(args) < 2:
         return UNKNOWN
@@ -180,6 +188,7 @@ _HANDLERS: dict[str, Callable[[Args, Keywords, ast.AST | None, Frame], Value]] =
     "functools.wraps": _wraps,
     "functools.update_wrapper": _update_wrapper,
     "functools.reduce": _reduce,
+    "importlib.import_module": _import_module,
     "torch.autograd.Function.apply": _autograd_function,
     "torch.cond": _cond,
     "torch.where": _where,

@@ -425,10 +425,6 @@ class Tracer:
         module = self.program.module(ref.module)
         return UNKNOWN if module is None else self.constructions.bare(ref, self.module_frame(module))
 
-    def is_enum(self, ref: ClassRef) -> bool:
-        """Whether a class is an enumeration."""
-        return any(isinstance(base, str) and base.rpartition(".")[2].endswith("Enum") for base in self.program.mro(ref))
-
     def class_value(self, member: ClassAttribute) -> Value:
         """What a class-level assignment holds."""
         module = self.program.module(member.owner.module)
