@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 from samples import CARDS, ITEM, PRINT, SOURCE, confirmed
 
-import compilelint.command.check
+import compilelint.command.codes
 import compilelint.static
 from compilelint.cli import main
 from compilelint.command.options import parse
@@ -46,7 +46,7 @@ def static(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> StaticPass:
     monkeypatch.setattr(compilelint.static, "lint", fake.lint, raising=False)
     rules = [SimpleNamespace(card=card, code=card.code) for card in CARDS]
     monkeypatch.setattr("compilelint.rulebook.load_rules", lambda: tuple(rules))
-    compilelint.command.check.all_cards.cache_clear()
+    compilelint.command.codes.all_cards.cache_clear()
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model.py").write_text(SOURCE)
     return fake

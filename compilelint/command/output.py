@@ -9,10 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from compilelint.config import ConfigError, did_you_mean
+from compilelint.config import ConfigError, Settings, did_you_mean
 from compilelint.model import Failure, Report
 from compilelint.report import FORMATS, Format, Look, render
 from compilelint.source import Sources
+from compilelint.static.discover import Discovery
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +93,24 @@ def wants_colour(choice: str) -> bool:
     if os.environ.get("NO_COLOR"):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
+
+
+def tell_unread(report: Report, found: Discovery, sources: Sources) -> None:
+    """One line on standard error for each input that could not be checked or holds nothing to check."""
+    tell_failures(report.failures, sources)
+    for argument in found.empty:
+        print(f"compilelint: no Python files found under {argument}", file=sys.stderr)
+
+
+def update_baseline(report: Report, settings: Settings) -> int:
+    """Write the findings to the baseline of the settings; the exit code. Raises ConfigError."""
+    from compilelint.sift.baseline import baseline_text
+
+    if settings.baseline is None:
+        raise ConfigError("--update-baseline: say where with --baseline FILE, or 'baseline' in the configuration")
+    try:
+        settings.baseline.write_text(baseline_text(report.findings), encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise ConfigError(f"{settings.baseline}: cannot be written: {error.strerror or error}") from None
+    print(f"{settings.baseline}: {len(report.findings)} accepted")
+    return 0

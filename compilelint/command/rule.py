@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 
-from compilelint.command.check import all_cards
+from compilelint.command.codes import all_cards
 from compilelint.command.output import wants_colour, write_stdout
 from compilelint.config import ConfigError, did_you_mean
 from compilelint.model import RuleCard

@@ -9,17 +9,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from compilelint.command.check import (
-    Request,
-    check_selection,
-    exit_code,
-    joined,
-    predicted,
-    tell_unread,
-    update_baseline,
-)
+from compilelint.command.assembly import Request, joined, predicted
+from compilelint.command.codes import check_selection
+from compilelint.command.exit_code import exit_code
 from compilelint.command.options import settings_for
-from compilelint.command.output import Output, emit, outputs
+from compilelint.command.output import Output, emit, outputs, tell_unread, update_baseline
 from compilelint.config import ConfigError, Settings
 from compilelint.report import SHOWS_FIXES
 from compilelint.runtime.program import run_program
@@ -45,9 +39,9 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"run: {options.program[0]}: {error.strerror or error}") from None
     found = discover(paths, settings, cwd)
     sources = Sources(cwd)
-    findings, failures = predicted(found, options.context or (), settings, cwd)
-    with_fixes = any(output.format in SHOWS_FIXES for output in wanted)
     request = Request(options, settings, found, sources)
+    findings, failures = predicted(request)
+    with_fixes = any(output.format in SHOWS_FIXES for output in wanted)
     report = joined(findings, failures, (seen,), request, with_fixes=with_fixes)
     tell_unread(report, found, sources)
     if seen.detail:

@@ -15,7 +15,7 @@ import pytest
 
 import compilelint.command.fix
 from compilelint.cli import main
-from compilelint.command.check import all_cards
+from compilelint.command.codes import all_cards
 from compilelint.command.fix import fix
 from compilelint.config import Settings
 from compilelint.fix import fixed

@@ -18,7 +18,7 @@ import sarif_om
 from jsonschema import Draft202012Validator
 from samples import BREAK, ITEM, PRINT, SOURCE, confirmed, report
 
-from compilelint.command.check import all_cards
+from compilelint.command.codes import all_cards
 from compilelint.model import Edit, Fix, Report, Span, Step
 from compilelint.report import Look, render, sarif
 from compilelint.report.line_hash import line_hashes

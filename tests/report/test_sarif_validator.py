@@ -19,7 +19,7 @@ import pytest
 from notebooks import cell, notebook_text
 from samples import BREAK, ITEM, PRINT, SOURCE, confirmed, report
 
-from compilelint.command.check import all_cards
+from compilelint.command.codes import all_cards
 from compilelint.model import Edit, Fix, Span
 from compilelint.report import Look, render
 from compilelint.source import Sources
