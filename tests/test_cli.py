@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,7 +41,7 @@ class StaticPass:
 
 
 @pytest.fixture
-def static(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> StaticPass:
+def static(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[StaticPass]:
     fake = StaticPass((ITEM, PRINT))
     monkeypatch.setattr(compilelint.static, "lint", fake.lint, raising=False)
     rules = [SimpleNamespace(card=card, code=card.code) for card in CARDS]
@@ -49,7 +49,8 @@ def static(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> StaticPass:
     compilelint.command.codes.all_cards.cache_clear()
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model.py").write_text(SOURCE)
-    return fake
+    yield fake
+    compilelint.command.codes.all_cards.cache_clear()
 
 
 Runs = Callable[..., None]
@@ -60,7 +61,6 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Runs:
     """Replaces the worker processes by given runs; the merge confirms CL201."""
 
     def install(*runs: TargetRun) -> None:
-        monkeypatch.setattr("compilelint.runtime.launch.run_targets", lambda specs, **_: runs)
         monkeypatch.setattr("compilelint.command.targets.run_targets", lambda specs, **_: runs)
         monkeypatch.setattr("compilelint.merge.merge", lambda findings, _: (confirmed(), *findings[1:]))
 
