@@ -25,9 +25,10 @@ from typing import Literal, Protocol
 from compilelint.model import Confidence, Engine, Hazard, Rewrite, RuleCard, Span
 from compilelint.static.values import Value
 
-RegionKind = Literal["compiled", "decode-loop", "host"]
-"""`compiled`: Dynamo traces this code. `decode-loop`: Python that calls a model each turn. `host`: any other code
-that mentions torch.compile, where placement rules look."""
+RegionKind = Literal["compiled", "decode-loop", "batch-loop", "host"]
+"""`compiled`: Dynamo traces this code. `decode-loop`: Python that calls a model each turn and feeds back what it gave.
+`batch-loop`: Python that calls what its file compiles each turn and feeds nothing back: it trains, validates or serves.
+`host`: any other code that mentions torch.compile, where placement rules look."""
 
 Outcome = Literal["break", "skip", "recompile", "clean", "stale", "unmeasured"]
 

@@ -1,4 +1,4 @@
-"""A tensor that is read back to the host on every turn of a decode loop makes the GPU wait for Python each step.
+"""A tensor read back to the host on every turn of a loop around a model makes the GPU wait for Python each step.
 
 ## What it does
 
@@ -6,6 +6,10 @@ In a loop that calls a model each turn and feeds its output back (token generati
 what reads a tensor's value on the host: `.item()`, `.tolist()`, `.cpu()`, `.numpy()`, `int(t)`, `print(t)`, `if t`,
 `while t`, and a tensor used as an index, a size or the bound of a slice. Functions that the loop calls are included;
 the model's own `forward` is not.
+
+In a loop that calls what its file compiles and feeds nothing back (training, validation, serving) it finds numbers that
+are read, printed or tested per batch. What an outer loop does once per epoch is left alone, and so are results that are
+moved to the host as a whole, unless the function trains.
 
 ## Why it costs
 
@@ -37,17 +41,21 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from compilelint.model import Confidence
+from compilelint.model import CONFIDENCES, Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.sizes import numbers_of
-from compilelint.static.state import parameters
+from compilelint.static.state import own_nodes, parameters
 from compilelint.static.tensors import is_time_step, scalar_tensor
 from compilelint.static.turns import already_read, each_turn, is_move_to_host, is_python_value, on_device
 from compilelint.static.values import Sequence, Tensor, options, tensor_certainty, tensors_in
 
 HAZARD = "host-sync"
-WATCH = Watch(nodes=(ast.Call, ast.Subscript, ast.JoinedStr), tests=True, regions=frozenset({"decode-loop"}))
+WATCH = Watch(
+    nodes=(ast.Call, ast.Subscript, ast.JoinedStr), tests=True, regions=frozenset({"decode-loop", "batch-loop"})
+)
 BY_NAME = frozenset({"item", "tolist", "cpu"})
+HANDING_OUT = frozenset({"cpu", "numpy", "tolist", "to"})
+"""What moves the results of a batch to the host, where a loop over batches mostly wants them."""
 BUILTINS = frozenset(f"builtins.{name}" for name in ("int", "float", "bool", "str", "print", "range", "max", "min"))
 
 
@@ -56,6 +64,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not isinstance(node, ast.expr) or not each_turn(node, view):
         return
     how, confidence = _read(node, view)
+    if confidence is not None and view.region == "batch-loop":
+        confidence = None if _is_handed_out(node, view) else max(confidence, "likely", key=CONFIDENCES.index)
     if confidence is not None:
         yield Hit(
             node,
@@ -66,21 +76,34 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         )
 
 
+def _is_handed_out(node: ast.expr, view: View) -> bool:
+    """Whether a loop over batches reads this for those who want it: what each batch gave, or a check of it."""
+    if any(isinstance(parent, ast.Assert) for parent in view.parents(node)):
+        return True
+    moves = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in HANDING_OUT
+    return moves and not any(_called(call) == "backward" for call in own_nodes(view.function))
+
+
+def _called(node: ast.AST) -> str:
+    return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+
+
 def _read(node: ast.expr, view: View) -> tuple[str, Confidence | None]:
     """How `node` reads a tensor back, and how sure that is; None if it does not."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _reads(node, node.func.attr):
         return _by_method(node, node.func, view)
-    if isinstance(node, ast.Call) and view.callee(node) in BUILTINS:
+    if isinstance(node, ast.Call) and (view.callee(node) in BUILTINS or view.callee(node).startswith("math.")):
         read = [argument for argument in node.args if on_device(view.kind(argument))]
         return "reads a tensor back", tensor_certainty(view.kind(read[0])) if read else None
     if isinstance(node, ast.JoinedStr):
         values = [view.kind(part.value) for part in node.values if isinstance(part, ast.FormattedValue)]
         shown = [value for value in values if on_device(value)]
         return "formats a tensor's value", tensor_certainty(shown[0]) if shown else None
-    if isinstance(node, ast.Subscript):
-        return _by_index(node, view)
-    if isinstance(node, ast.Call) and (number := _as_number(numbers_of(node, view), view))[1] is not None:
-        return number
+    if view.region != "batch-loop":  # there an index or a size comes with the data, from the host
+        if isinstance(node, ast.Subscript):
+            return _by_index(node, view)
+        if isinstance(node, ast.Call) and (number := _as_number(numbers_of(node, view), view))[1] is not None:
+            return number
     certainty = tensor_certainty(view.kind(node))
     if not on_device(view.kind(node)) or not _is_tested(node, view):
         return "", None
@@ -187,6 +210,38 @@ def generate(model: Decoder, ids: torch.Tensor, steps: int, eos: int = 2):
     Example(
         code="""
 import torch
+from torch import nn
+
+net = torch.compile(nn.Linear(4, 1))
+
+
+class Meter:
+    def __init__(self):
+        self.total = 0.0
+
+    def update(self, loss):
+        self.total += loss.item()  # ~
+
+
+def train_step(x, y, optimizer):
+    loss = (net(x) - y).square().mean()
+    if loss.isnan():  # ~
+        return loss
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+def fit(loader, optimizer):
+    meter = Meter()
+    for x, y in loader:
+        meter.update(train_step(x, y, optimizer))
+    return meter.total
+""",
+    ),
+    Example(
+        code="""
+import torch
 
 
 def guidance_at(t):
@@ -202,7 +257,6 @@ def sample(unet, x, timesteps):
 """,
     ),
 )
-
 GOOD = (
     Example(
         code="""
@@ -242,6 +296,40 @@ def sample(unet, x, timesteps):
     for t in timesteps.tolist():
         x = x - 0.1 * unet(x, t)
     return x.cpu()
+""",
+    ),
+    Example(
+        code="""
+import torch
+from torch import nn
+
+net = torch.compile(nn.Linear(4, 1))
+
+
+def validate(loader):
+    total, kept = torch.zeros(()), []
+    for x, y in loader:
+        out = net(x)
+        total += (out - y).square().mean()
+        kept.append(out.cpu())
+    return total.item(), kept
+
+
+def fit(loader, optimizer, epochs):
+    for epoch in range(epochs):
+        for step, (x, y) in enumerate(loader):
+            loss = (net(x) - y).square().mean()
+            loss.backward()
+            optimizer.step()
+            if step % 50 == 0:
+                print(step, loss.item())
+        error, _ = validate(loader)
+        print(epoch, error, loss.item())
+
+
+def check_against(reference, batches):
+    for x in batches:
+        print((net(x) - reference(x)).abs().max().item())
 """,
     ),
 )

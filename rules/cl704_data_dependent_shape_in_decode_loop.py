@@ -2,8 +2,9 @@
 
 ## What it does
 
-In a loop that calls a model each turn, and in functions it calls, finds `nonzero`, one-argument `where`, `unique`,
-`bincount`, `masked_select`, `repeat_interleave` with tensor counts, and `x[mask]` with a boolean mask.
+In a loop that calls a model each turn and feeds back what it gave, or one that calls what its file compiles, and in
+functions it calls, finds `nonzero`, one-argument `where`, `unique`, `bincount`, `masked_select`, `repeat_interleave`
+with tensor counts, and `x[mask]` with a boolean mask.
 
 ## Why it costs
 
@@ -27,13 +28,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from compilelint.model import Confidence
+from compilelint.model import CONFIDENCES, Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.turns import each_turn, is_python_value, on_device
 from compilelint.static.values import Const, tensor_certainty, tensors_in
 
 HAZARD = "host-sync"
-WATCH = Watch(nodes=(ast.Call, ast.Subscript), regions=frozenset({"decode-loop"}))
+WATCH = Watch(nodes=(ast.Call, ast.Subscript), regions=frozenset({"decode-loop", "batch-loop"}))
 SIZED_BY_DATA = frozenset({"nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "bincount"})
 
 
@@ -48,7 +49,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             f"the size of `{view.text(node)}` depends on the data: on every turn the host waits for the GPU to learn"
             " it, and later steps see new shapes",
             "keep the size fixed: `torch.where(mask, x, filler)`, a multiplication by the mask, `torch.nonzero_static`",
-            confidence=confidence,
+            confidence=max(confidence, "likely", key=CONFIDENCES.index) if view.region == "batch-loop" else confidence,
         )
 
 
@@ -109,8 +110,23 @@ def generate(model, ids: torch.Tensor, steps: int, eos: int = 2):
     return ids
 """,
     ),
-)
+    Example(
+        code="""
+import torch
+from torch import nn
 
+detector = torch.compile(nn.Linear(4, 5))
+
+
+def serve(batches):
+    kept = []
+    for batch in batches:
+        boxes = detector(batch)
+        kept.append(boxes[boxes[:, 4] > 0.5])  # ~
+    return kept
+""",
+    ),
+)
 GOOD = (
     Example(
         code="""

@@ -14,7 +14,8 @@ from compilelint.static.syntax import nodes_in, statements_in
 _MODEL_WORDS = ("model", "net", "decoder", "unet", "transformer", "denoise", "denoiser", "lm", "policy", "step")
 _CALL_WORDS = frozenset("fn func forward infer call apply predict".split())
 _MODEL_VERBS = frozenset(
-    "get load save build make create set update init wrap prepare register is has move compile export train".split()
+    "get load save build make create set update init wrap prepare register is has move compile export train"
+    " decay reduce adjust".split()
 )
 """First words of functions that do something to a model other than calling it."""
 _NO_DECODING = frozenset("train training validate validation eval evaluate evaluation test".split())

@@ -55,6 +55,8 @@ def _way(frame: Frame, path: str, line: int, number: int, count: int, sources: S
         "compiled": "compiled",
         "decode-loop": "in a decode loop",
         "turn": "called by a decode loop",
+        "batch-loop": "in a loop around a compiled model",
+        "batch-turn": "called by a loop around a compiled model",
         "host": "host code around a region",
     }
     yield f"way {number} of {count}: {head.get(frame.mode, 'construction of an object')}, by this path:"

@@ -13,7 +13,7 @@ from compilelint.static.dispatch import Dispatch, asking
 from compilelint.static.origins import definition
 from compilelint.static.parts import PLAN, Pattern
 from compilelint.static.places import span_of
-from compilelint.static.tracer.frame import Frame
+from compilelint.static.tracer.frame import Frame, Mode
 from compilelint.static.values import UNKNOWN, Const, Union
 from compilelint.static.view import FrameView, Scope
 
@@ -30,6 +30,16 @@ _RESUMABLE_CONTEXTS = frozenset(
     ]
 )
 """Context managers Dynamo can leave and enter again around a break (docs: torch.compiler_dynamo, 2.13)."""
+
+_REGIONS: dict[Mode, tuple[RegionKind, ...]] = {
+    "compiled": ("compiled",),
+    "decode-loop": ("decode-loop",),
+    "turn": ("host", "decode-loop"),
+    "batch-loop": ("batch-loop",),
+    "batch-turn": ("host", "batch-loop"),
+    "host": ("host",),
+}
+"""What kinds of code a frame is by how it runs; nothing is asked about the others."""
 
 
 class Flagger:
@@ -57,11 +67,10 @@ class Flagger:
 
     def look(self, frame: Frame) -> None:
         """Ask the rules about one finished frame."""
-        if frame.mode == "construct" or frame.mode == "driving" or frame.module.name not in self._linted:
+        if frame.module.name not in self._linted:
             return
         scope: Scope = frame.module.tree if frame.is_module_level else frame.ref.node
-        regions: tuple[RegionKind, ...] = ("host", "decode-loop") if frame.mode == "turn" else (frame.mode,)
-        for region in regions:
+        for region in _REGIONS.get(frame.mode, ()):
             view = FrameView(frame, region, scope, self._dispatch.nodes_of(scope), self._engine)
             signature = (self.most, frame.mode, view.signature())
             if signature in self._seen.setdefault(scope, set()):
@@ -73,7 +82,7 @@ class Flagger:
 
     def _asked(self, view: FrameView, region: RegionKind) -> Iterator[tuple[Rule, ast.AST]]:
         """The rules to ask, each with a node that some path reached."""
-        looping = view.frame.tracer.each_turn if view.frame.mode == "decode-loop" else None
+        looping = view.frame.tracer.each_turn.get(view.frame.mode)
         kinds, callees, module = view.frame.kinds, view.frame.callees, view.frame.module
         if not view.frame.is_module_level:  # else all of the file has been noted
             asked = asking(region, view.entered)

@@ -167,6 +167,9 @@ def _last_names(target: ast.expr) -> Iterator[str]:
         yield from _last_names(target.value) if is_part else (target.attr,)
     elif isinstance(target, ast.Name):
         yield target.id
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        for part in target.elts:
+            yield from _last_names(part)
 
 
 def drives(ref: FunctionRef, program: Program, module: ModuleIndex) -> bool:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, get_args
 
 from compilelint.knowledge.table import chosen, load
 from compilelint.model import Failure, Finding
@@ -61,6 +61,7 @@ def explain(path: Path, line: int, settings: Settings, files: Sequence[Path] = (
     In a notebook, lines are those of its joined module.
     """
     from compilelint.static.explanation import explanation
+    from compilelint.static.tracer.frame import Mode
 
     path = path.resolve()
     frames: list[Frame] = []
@@ -74,7 +75,7 @@ def explain(path: Path, line: int, settings: Settings, files: Sequence[Path] = (
     result = session.run()
     shown = session.shown(path)
     here = tuple(f for f in result.findings if f.path == shown and f.span.line <= line <= f.span.end_line)
-    frames.sort(key=lambda frame: ("compiled", "decode-loop", "turn", "host", "driving", "construct").index(frame.mode))
+    frames.sort(key=lambda frame: get_args(Mode).index(frame.mode))
     return explanation(shown, line, frames, here, len(session.linted) - 1, Sources(session.base))
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from compilelint.knowledge.table import Table
 from compilelint.model import Failure
 from compilelint.static import link
+from compilelint.static.batch_loops import batch_loops
 from compilelint.static.decode_loops import decode_loops, each_turn
 from compilelint.static.definitions import ClassRef, FunctionRef
 from compilelint.static.flag import Flagger
@@ -21,7 +22,7 @@ from compilelint.static.reading import parts_of, readings
 from compilelint.static.tracer import statements
 from compilelint.static.tracer.attributes import is_opaque
 from compilelint.static.tracer.binding import root_arguments, step_of_schedule, takes_tensor
-from compilelint.static.tracer.frame import Frame, Mode
+from compilelint.static.tracer.frame import TURN_OF, Frame, Mode
 from compilelint.static.tracer.tracer import Tracer
 from compilelint.static.values import (
     UNKNOWN,
@@ -68,12 +69,12 @@ class Walk:
         self._watch = watch
         self._waiting: list[Frame] | None = None
         self._around: set[FunctionRef] = set()
-        """What decode loops of the same file call: it stands around the model, not in it."""
+        """What loops around a model in the same file call: it stands around the model, not in it."""
 
     def _finished(self, frame: Frame) -> None:
         if self._watch is not None:
             self._watch(frame)
-        if frame.mode == "turn" and _loop_around(frame) is frame.module:
+        if frame.mode in TURN_OF.values() and _loop_around(frame) is frame.module:
             self._around.add(frame.ref)
         if self._waiting is not None and frame.mode == "compiled":
             self._waiting.append(frame)
@@ -140,7 +141,7 @@ class Walk:
             if isinstance(hook, Function):
                 self._enter(hook, f"a forward hook ({how})")
         for module in modules:
-            self._guarded(module, self._decode_loops)
+            self._guarded(module, self._loops)
         for module in modules:
             self._guarded(module, self._drivers)
         for entry in self.task.entry_points:
@@ -206,20 +207,33 @@ class Walk:
                 arguments = root_arguments(function.ref, function.bound is not None, self.tracer.table)
                 self.tracer.run(function, (), {**_OPEN, **arguments}, "driving", None, None, "driving code defines it")
 
-    def _decode_loops(self, module: ModuleIndex) -> None:
+    def _loops(self, module: ModuleIndex) -> None:
         """Loops that call a model; one that is compiled itself is unrolled into the graph, and waits for nothing."""
-        looping = set()
+        looping: dict[FunctionRef, Mode] = {}
         for ref in link.functions(module):
-            loops = decode_loops(ref, module) if ref not in self.tracer.entered else []
-            if loops:
-                self.tracer.each_turn.update(part for loop in loops for part in each_turn(loop))
-                self._start(ref, "decode-loop", "a loop here calls a model each turn")
-                looping.add(ref)
+            if ref not in self.tracer.entered:
+                decoding = decode_loops(ref, module)
+                others = batch_loops(ref, module, decoding)
+                self._loop("batch-loop", others, ref, "a loop here calls what is compiled each turn", looping)
+                self._loop("decode-loop", decoding, ref, "a loop here calls a model each turn", looping)
         # What leads to a loop tells what its parameters are: the schedule, the callback, the tensors it starts from.
         self.tracer.looping = looping
         for ref in link.outermost(link.leading_to(looping, module)):
             self._start(ref, "driving", "this code runs a loop that calls a model each turn")
-        self.tracer.looping = set()
+        self.tracer.looping = {}
+
+    def _loop(
+        self,
+        mode: Mode,
+        loops: list[ast.For | ast.While],
+        ref: FunctionRef,
+        why: str,
+        looping: dict[FunctionRef, Mode],
+    ) -> None:
+        if loops:
+            self.tracer.each_turn[mode].update(part for loop in loops for part in each_turn(loop))
+            self._start(ref, mode, why)
+            looping[ref] = mode
 
     def _module_level(self, module: ModuleIndex) -> None:
         frame = self.tracer.module_frame(module, "host")
@@ -293,7 +307,7 @@ class Walk:
     def _start(self, ref: FunctionRef, mode: Mode, why: str) -> None:
         receiver = self.tracer.instance_of(ref.owner) if ref.owner is not None else None
         arguments = root_arguments(ref, receiver is not None, self.tracer.table)
-        if mode == "driving":
+        if mode in ("driving", "batch-loop"):
             arguments |= self.tracer.driven.compiled_arguments(ref)
         self.tracer.run(Function(ref, receiver), (), {**_OPEN, **arguments}, mode, None, None, why)
 
@@ -315,8 +329,8 @@ class Walk:
 
 
 def _loop_around(frame: Frame) -> ModuleIndex | None:
-    """The file of the decode loop that leads to a frame."""
+    """The file of the loop around a model that leads to a frame."""
     caller = frame.caller
-    while caller is not None and caller.mode != "decode-loop":
+    while caller is not None and caller.mode not in TURN_OF:
         caller = caller.caller
     return None if caller is None else caller.module

@@ -87,7 +87,7 @@ def probe_paths(paths: tuple[Path, ...], entry_points: tuple[str, ...] = ()) -> 
             yield Hit(node, describe(value), "nothing")
 
     card = RuleCard("CL000", "probe", "graph-break", "Notes what is known.", "")
-    regions: frozenset[RegionKind] = frozenset({"compiled", "decode-loop", "host"})
+    regions: frozenset[RegionKind] = frozenset({"compiled", "decode-loop", "batch-loop", "host"})
     rule = Rule(card, Watch(nodes=(ast.Call,), names=frozenset({"probe"}), regions=regions), note, (), ())
     with mock.patch("compilelint.static.session.load_rules", lambda: (rule,)):
         result = lint(paths, Settings(root=Path.cwd(), entry_points=entry_points))

@@ -19,13 +19,18 @@ if TYPE_CHECKING:
 Env: TypeAlias = dict[str, Value]
 """Variables by name. `self.cache` is a key too, for an attribute that was assigned or tested on this path."""
 
-Mode: TypeAlias = Literal["compiled", "decode-loop", "turn", "host", "driving", "construct"]
-"""How the frame runs. `decode-loop` is a function with such a loop, `turn` what the loop calls.
+Mode: TypeAlias = Literal["compiled", "decode-loop", "turn", "batch-loop", "batch-turn", "host", "driving", "construct"]
+"""How the frame runs. `decode-loop` and `batch-loop` are functions with such a loop, `turn` and
+`batch-turn` what the loop calls.
 
 `construct` is an `__init__` outside any region, walked only for the attributes it sets, and `driving` code that calls
 what is compiled, walked for what it does to its state: no rule is asked about either.
 """
 
+
+TURN_OF: dict[Mode, Mode] = {"decode-loop": "turn", "batch-loop": "batch-turn"}
+"""How what a loop calls runs, by how the function with the loop does."""
+_AROUND = frozenset({"host", "driving", *TURN_OF.values()})
 
 MAX_DEPTH = 40
 """Calls nested deeper than this are not followed; the deepest models measured stay below 25."""
@@ -67,7 +72,7 @@ class Frame:
     @property
     def keeps_effects(self) -> bool:
         """Whether it is code around compiled code, of which `effects` are noted."""
-        return self.mode in ("driving", "host", "turn", "decode-loop")
+        return self.mode not in ("compiled", "construct")
 
     @property
     def tree(self) -> ast.AST:
@@ -115,7 +120,7 @@ class Frame:
 
     def goes_too_deep(self, ref: FunctionRef, mode: Mode) -> bool:
         """Whether a call of a function, which would run as `mode`, is not followed from here."""
-        limit = MAX_DEPTH if mode == "compiled" else HOST_DEPTH if mode in ("turn", "host", "driving") else OBJECT_DEPTH
+        limit = MAX_DEPTH if mode == "compiled" else HOST_DEPTH if mode in _AROUND else OBJECT_DEPTH
         if self.depth >= limit or self.entered(ref) >= MAX_RECURSION:
             return True
         return mode == "construct" and self._below_init() >= HOST_DEPTH

@@ -27,7 +27,7 @@ from compilelint.static.tracer import (
 )
 from compilelint.static.tracer.agreement import in_common
 from compilelint.static.tracer.annotations import value_of_annotation
-from compilelint.static.tracer.frame import Env, Frame, Mode
+from compilelint.static.tracer.frame import TURN_OF, Env, Frame, Mode
 from compilelint.static.tracer.held import HeldFrames, Way, most_ways
 from compilelint.static.values import (
     NONE,
@@ -77,9 +77,9 @@ class Tracer:
         self._compile_sites: list[tuple[str, Compiled, str]] = []
         self.entered: set[FunctionRef] = set()
         """The functions that compiled regions have reached."""
-        self.looping: set[FunctionRef] = set()
-        """Functions with decode loops of which what calls them is to tell the arguments."""
-        self.each_turn: set[ast.AST] = set()  # what stands in decode loops and runs on each turn
+        self.looping: dict[FunctionRef, Mode] = {}
+        """Functions with loops around a model of which what calls them is to tell the arguments."""
+        self.each_turn: dict[Mode, set[ast.AST]] = {mode: set() for mode in TURN_OF}  # what runs on each turn
         self._held: HeldFrames | None = None
         self.driven = effects.Driven()
 
@@ -265,14 +265,15 @@ class Tracer:
     def _mode(self, ref: FunctionRef, site: ast.AST | None, caller: Frame) -> Mode:
         """How a function runs that is called at `site`."""
         if caller.mode == "driving" and ref in self.looping:
-            return "decode-loop"
+            return self.looping[ref]
         if caller.mode == "compiled" and attributes.is_opaque(ref):
             return "host"
-        if caller.mode == "turn" or (caller.mode == "decode-loop" and site in self.each_turn):
+        turn = TURN_OF.get(caller.mode, caller.mode)
+        if turn in TURN_OF.values() and (turn == caller.mode or site in self.each_turn[caller.mode]):
             # The model's own forward is no part of the loop around it.
             runs_model = ref.qualname.endswith((".forward", ".__call__"))
-            return "host" if runs_model and ref.owner and self.program.is_module(ref.owner) else "turn"
-        return "host" if caller.mode == "decode-loop" else caller.mode
+            return "host" if runs_model and ref.owner and self.program.is_module(ref.owner) else turn
+        return "host" if caller.mode in TURN_OF else caller.mode
 
     def enter_compiled(
         self,
@@ -335,7 +336,7 @@ class Tracer:
             return self._joined(ways)
         ways.append(way)
         self._results[way] = UNKNOWN  # what a recursive call sees
-        depth = caller.depth + 1 if caller is not None and mode != "decode-loop" else 0
+        depth = caller.depth + 1 if caller is not None and mode not in TURN_OF else 0
         frame = Frame(self, ref, module, env, mode, closure, caller, node, why, depth=depth)
         result = self._walk(frame)
         self._results[way] = result
