@@ -16,21 +16,29 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from compilelint.knowledge import probe
 from compilelint.knowledge.candidates import Candidate
 
 SECONDS_PER_CANDIDATE = 30.0
+Examination = Callable[[Candidate], dict[str, Any]]
 
 
-def examine_all(candidates: list[Candidate], place: Path, jobs: int) -> list[dict[str, Any]]:
-    """What was seen of each candidate (see `probe.Observation`), empty where its child died.
+def examine_all(
+    examine: Examination,
+    candidates: list[Candidate],
+    place: Path,
+    jobs: int,
+    seconds: float = SECONDS_PER_CANDIDATE,
+) -> list[dict[str, Any]]:
+    """What `examine` gives for each candidate, in a form that JSON holds; empty where its child died or raised.
 
-    `jobs` processes share the work, each in a folder of its own under `place`. Raises RuntimeError if one of them dies.
+    A child has `seconds` of time. `jobs` processes share the work, each in a folder of its own under `place`. Raises
+    RuntimeError if one of them dies.
     """
     workers = {}
     for job in range(jobs):
@@ -38,7 +46,7 @@ def examine_all(candidates: list[Candidate], place: Path, jobs: int) -> list[dic
         folder.mkdir()
         worker = os.fork()
         if worker == 0:
-            _work(candidates[job::jobs], folder, show=job == 0)
+            _work(examine, candidates[job::jobs], folder, seconds, show=job == 0)
         workers[worker] = folder
     seen: list[dict[str, Any]] = [{} for _ in candidates]
     for job, (worker, folder) in enumerate(workers.items()):
@@ -48,7 +56,7 @@ def examine_all(candidates: list[Candidate], place: Path, jobs: int) -> list[dic
     return seen
 
 
-def _work(candidates: list[Candidate], folder: Path, show: bool) -> None:
+def _work(examine: Examination, candidates: list[Candidate], folder: Path, seconds: float, show: bool) -> None:
     """One worker's share, written beside its folder. It never returns."""
     status = 1
     try:
@@ -57,7 +65,7 @@ def _work(candidates: list[Candidate], folder: Path, show: bool) -> None:
         for number, candidate in enumerate(candidates):
             if show and number % 100 == 0:
                 print(f"{number} of {len(candidates)}: {candidate.name}", file=sys.stderr, flush=True)
-            seen.append(_in_child(candidate, folder))
+            seen.append(_in_child(examine, candidate, folder, seconds))
         Path(f"{folder}.json").write_text(json.dumps(seen), encoding="utf-8")
         status = 0
     finally:
@@ -72,7 +80,7 @@ def _files() -> dict[str, bytes]:
     return {"a": b"a", "t.pt": saved.getvalue()}
 
 
-def _in_child(candidate: Candidate, folder: Path) -> dict[str, Any]:
+def _in_child(examine: Examination, candidate: Candidate, folder: Path, seconds: float) -> dict[str, Any]:
     """Examine one candidate in a fork."""
     for name, content in _files().items():
         (folder / name).write_bytes(content)
@@ -80,9 +88,9 @@ def _in_child(candidate: Candidate, folder: Path) -> dict[str, Any]:
     child = os.fork()
     if child == 0:
         os.close(readable)
-        _examine(candidate, writable)
+        _report(examine, candidate, writable)
     os.close(writable)
-    text = _read(readable, time.monotonic() + SECONDS_PER_CANDIDATE)
+    text = _read(readable, time.monotonic() + seconds)
     os.close(readable)
     if text is None:
         os.kill(child, signal.SIGKILL)
@@ -94,7 +102,7 @@ def _in_child(candidate: Candidate, folder: Path) -> dict[str, Any]:
     return seen
 
 
-def _examine(candidate: Candidate, writable: int) -> None:
+def _report(examine: Examination, candidate: Candidate, writable: int) -> None:
     """The child's part. It never returns, and is too short-lived for collecting garbage to pay."""
     gc.disable()
     try:
@@ -103,9 +111,9 @@ def _examine(candidate: Candidate, writable: int) -> None:
         silent = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(silent, stream)
-        observation = probe.examine(candidate)
+        observation = examine(candidate)
         with os.fdopen(writable, "w") as pipe:
-            json.dump(observation.as_json(), pipe)
+            json.dump(observation, pipe)
     finally:
         os._exit(0)
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from compilelint.knowledge import arguments, children, returns, stock, trace
+from compilelint.knowledge import arguments, children, probe, returns, stock, trace
 from compilelint.knowledge.candidates import Candidate, candidates
 from compilelint.knowledge.table import SCHEMA
 
@@ -56,9 +56,15 @@ def generate(only: Iterable[str] | None = None, jobs: int = 1) -> dict[str, list
     distinct = {_identity(candidate): candidate for candidate in reversed(wanted) if candidate.callable}
     with tempfile.TemporaryDirectory() as place:
         _settle(place)
-        observed = dict(zip(distinct, children.examine_all(list(distinct.values()), Path(place), jobs), strict=True))
+        observed = dict(
+            zip(distinct, children.examine_all(_examined, list(distinct.values()), Path(place), jobs), strict=True)
+        )
         os.chdir("/")
     return {candidate.name: _entry(candidate, observed.get(_identity(candidate), {})) for candidate in wanted}
+
+
+def _examined(candidate: Candidate) -> dict[str, Any]:
+    return probe.examine(candidate).as_json()
 
 
 def _identity(candidate: Candidate) -> tuple[int, str]:

@@ -50,7 +50,7 @@ class Observation:
 
 def examine(candidate: Candidate) -> Observation:
     """Everything the table says about a candidate except what can be read without calling it."""
-    prober = _Prober(candidate)
+    prober = Prober(candidate)
     if candidate.family == "module":
         prober.layer()
     elif candidate.family == "attribute":
@@ -61,7 +61,7 @@ def examine(candidate: Candidate) -> Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class _Accepted:
+class Accepted:
     """A call that eager mode takes: its shape, its arguments, its text, and what it returned."""
 
     shape: str
@@ -76,7 +76,7 @@ class _Accepted:
         return call, Arguments((), inputs)
 
 
-class _Prober:
+class Prober:
     def __init__(self, candidate: Candidate) -> None:
         self.candidate = candidate
         self.observation = Observation()
@@ -87,9 +87,7 @@ class _Prober:
 
     def calls(self) -> None:
         """Find the shapes that the call takes; note what it returns, how each compiles, and how each result does."""
-        accepted = self._all_accepted(shapes(self.candidate.family))
-        if not accepted and self.candidate.family in ("torch", "method"):
-            accepted = self._all_accepted(shapes("grad"))
+        accepted = self.accepted()
         for found in accepted:
             self._note(found.shape, found.realization, found.result)
             self._tag(found.call, found.realization)
@@ -106,14 +104,21 @@ class _Prober:
         if not accepted and DEVICES.match(self.candidate.name):
             self._unaccepted()
 
-    def _together(self, accepted: list[_Accepted], statement: str) -> bool:
+    def accepted(self) -> list[Accepted]:
+        """The shapes that eager mode takes, most telling first, each with a call that it took."""
+        found = self._all_accepted(shapes(self.candidate.family))
+        if not found and self.candidate.family in ("torch", "method"):
+            found = self._all_accepted(shapes("grad"))
+        return found
+
+    def _together(self, accepted: list[Accepted], statement: str) -> bool:
         """Whether a function that makes all these calls compiles; then each of them does, for the price of one."""
         if self.candidate.instance or not accepted:
             return False
         parts = [found.renamed(number) for number, found in enumerate(accepted)]
         body = "".join(statement.format(call=call) for call, _ in parts) + "    return x + 1\n"
         everything = Arguments((), tuple(item for _, arguments in parts for item in arguments.inputs))
-        if trace(self._define(body, everything), stock.inputs(everything), fullgraph=False) is not None:
+        if trace(self.define(body, everything), stock.inputs(everything), fullgraph=False) is not None:
             return False
         for found in accepted:
             self.observation.probes.setdefault(found.shape, COMPILES)
@@ -123,7 +128,7 @@ class _Prober:
         outcomes = list(self.observation.probes.values())
         return len(outcomes) >= ALIKE and len(set(outcomes)) == 1 and outcomes[0][0] is not None
 
-    def _uses(self, accepted: list[_Accepted]) -> None:
+    def _uses(self, accepted: list[Accepted]) -> None:
         """Put numbers to use where the call itself compiles. What compiles there too is not recorded.
 
         A use that breaks alike whatever the arguments are is recorded once, without a shape.
@@ -143,9 +148,9 @@ class _Prober:
                 if outcome != COMPILES:
                     self.observation.probes[key] = outcome
 
-    def _on_input(self, found: _Accepted) -> None:
+    def _on_input(self, found: Accepted) -> None:
         """Call a method of a tensor that the traced function was given; recorded where only that breaks."""
-        function = self._define(f"    {found.call}\n    return x + 1\n", found.realization, copied=False)
+        function = self.define(f"    {found.call}\n    return x + 1\n", found.realization, copied=False)
         outcomes = [
             trace(function, stock.inputs(found.realization), fullgraph=fullgraph) for fullgraph in (False, True)
         ]
@@ -214,15 +219,15 @@ class _Prober:
                 return True
         return False
 
-    def _all_accepted(self, listed: list[str]) -> list[_Accepted]:
-        accepted: list[_Accepted] = []
+    def _all_accepted(self, listed: list[str]) -> list[Accepted]:
+        accepted: list[Accepted] = []
         for shape in listed:
             found = self._accepted(shape) if len(accepted) < MOST_SHAPES[self.candidate.family] else None
             if found is not None:
                 accepted.append(found)
         return accepted
 
-    def _accepted(self, shape: str) -> _Accepted | None:
+    def _accepted(self, shape: str) -> Accepted | None:
         """The first realization of a shape that the eager call takes."""
         caller = self._caller()
         for realization, values in stock.prepared(shape):
@@ -232,7 +237,7 @@ class _Prober:
             try:
                 caller(*values(*stock.inputs(realization)))
                 result = self._run(f"    {'' if ' = ' in call else 'return '}{call}\n", realization)
-                return _Accepted(shape, realization, call, result)
+                return Accepted(shape, realization, call, result)
             except Exception:
                 continue
         return None
@@ -258,7 +263,7 @@ class _Prober:
         made = {"made": evaluate(self.candidate.instance)} if self.candidate.instance else {}
         return {**self.names, **made}
 
-    def _define(self, body: str, realization: Arguments, copied: bool = True) -> Callable[..., Any]:
+    def define(self, body: str, realization: Arguments, copied: bool = True) -> Callable[..., Any]:
         """A new function of `x` and the realization's inputs, with a code object, and so a compile cache, its own."""
         given = ", ".join(["x", *(name for name, _ in realization.inputs)])
         copies = "".join(
@@ -272,7 +277,7 @@ class _Prober:
         return function
 
     def _run(self, body: str, realization: Arguments) -> Any:
-        return self._define(body, realization)(torch.ones(4), *stock.inputs(realization))
+        return self.define(body, realization)(torch.ones(4), *stock.inputs(realization))
 
     def _accepts(self, body: str, realization: Arguments) -> bool:
         try:
@@ -288,10 +293,10 @@ class _Prober:
 
     def _outcome(self, body: str, realization: Arguments) -> Outcome:
         """What compiles in default mode is not tried under fullgraph=True, which only captures more."""
-        default = trace(self._define(body, realization), stock.inputs(realization), fullgraph=False)
+        default = trace(self.define(body, realization), stock.inputs(realization), fullgraph=False)
         if default is None:
             return COMPILES
-        return default, trace(self._define(body, realization), stock.inputs(realization), fullgraph=True)
+        return default, trace(self.define(body, realization), stock.inputs(realization), fullgraph=True)
 
     def _note(self, shape: str, realization: Arguments, result: Any) -> None:
         elements = tuple(returns.element_of(stock.values()[key]) for _, key in realization.inputs)
