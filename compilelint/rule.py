@@ -235,6 +235,13 @@ class View(Protocol):
         None when it compiles or the table does not know.
         """
 
+    def on_cuda(self, call: ast.Call) -> frozenset[str]:
+        """What a GPU was seen to do with a call of these argument kinds; empty when nothing, or when that is unknown.
+
+        `waits`: called eagerly, it makes the host wait. Under CUDA graphs: `error` (recording fails), `skip` (the whole
+        graph goes without), `split` (the call is left out).
+        """
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rule:

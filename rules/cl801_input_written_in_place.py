@@ -3,14 +3,15 @@
 ## What it does
 
 In code compiled with `mode="reduce-overhead"` or `"max-autotune"`, finds in-place writes (`x.add_(1)`, `x[i] = v`, `x
-+= y`, `cache.k.index_copy_(…)`) to an argument, or to a tensor held by an argument that is not an `nn.Module`.
++= y`, `cache.k.index_copy_(…)`, `out=x`, an activation made with `inplace=True`) to an argument, to a view of one, or
+to a tensor held by an argument that is not an `nn.Module`.
 
 ## Why it costs
 
 A CUDA graph replays on fixed addresses. An input is copied to such an address first, so that a write would reach the
 copy and not the caller's tensor; Inductor therefore gives up on CUDA graphs: "skipping cudagraphs due to mutated
-inputs" (measured on an H200, torch 2.11, for an argument and for a tensor in a cache object). The call works, at the
-speed of the default mode.
+inputs" (measured on an H200, torch 2.11, for an argument, a view of one, and a tensor in a cache object). The call
+works, at the speed of the default mode.
 
 ## Write instead
 
@@ -32,22 +33,22 @@ from functools import lru_cache
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.cuda_graphs import recorded
 from compilelint.static.state import own_nodes, parameters, root_of
 from compilelint.static.syntax import nodes_in
 from compilelint.static.values import UNKNOWN, Instance, Value, options, tensor_certainty
+from compilelint.static.writes import memory_of, written_in_place
 
 HAZARD = "cudagraph-skip"
-WATCH = Watch(nodes=(ast.Call, ast.Assign, ast.AugAssign), syntax=lambda node, module: _may_write(node))
-CUDA_GRAPH_MODES = frozenset({"reduce-overhead", "max-autotune"})
-NOT_WRITING = frozenset({"requires_grad_", "detach_", "share_memory_", "rename_", "retain_grad_"})
+WATCH = Watch(nodes=(ast.Call, ast.Assign, ast.AugAssign), syntax=lambda node, module: _may_write(node, module))
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the in-place write to a tensor that comes into the region from outside."""
-    if view.options.get("mode") not in CUDA_GRAPH_MODES or _is_marked(view.module):
+    if not recorded(view) or _is_marked(view.module):
         return
-    place = _written_in_place(node)
-    if place is not None and _is_input(place, view):
+    place = written_in_place(node, view.module)
+    if place is not None and _is_input(memory_of(place, view), view):
         confidence = _certainty(place, node, view)
         if confidence is not None:
             yield _hit(node, place, confidence, view)
@@ -67,10 +68,10 @@ def _hit(node: ast.AST, place: ast.expr, confidence: Confidence, view: View) -> 
     )
 
 
-def _may_write(node: ast.AST) -> bool:
+def _may_write(node: ast.AST, module: ast.Module) -> bool:
     method = node.func if isinstance(node, ast.Call) else None
     on_variable = isinstance(method, ast.Attribute) and isinstance(method.value, ast.Name)
-    return on_variable or _written_in_place(node) is not None
+    return on_variable or written_in_place(node, module) is not None
 
 
 def _by_unknown_object(call: ast.Call, view: View) -> Iterator[tuple[ast.AST, ast.expr]]:
@@ -91,7 +92,7 @@ def _by_unknown_object(call: ast.Call, view: View) -> Iterator[tuple[ast.AST, as
     owner, method = found[0]
     tensors = {ast.unparse(target) for target in _tensors_made(owner)} if not owner.bases else set()
     for node in own_nodes(method):
-        place = _written_in_place(node)
+        place = written_in_place(node, view.module)
         if place is not None and ast.unparse(place) in tensors:
             yield node, place
 
@@ -103,18 +104,6 @@ def _tensors_made(owner: ast.ClassDef) -> Iterator[ast.expr]:
             for node in own_nodes(function):
                 if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("torch."):
                     yield from node.targets
-
-
-def _written_in_place(node: ast.AST) -> ast.expr | None:
-    """The tensor that `t.op_()`, `t[i] = v` or `t += v` writes to."""
-    if isinstance(node, ast.Call):
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-        writes = name.endswith("_") and not name.startswith("_") and name not in NOT_WRITING
-        return node.func.value if writes and isinstance(node.func, ast.Attribute) else None
-    if isinstance(node, ast.Assign):
-        target = node.targets[0]
-        return target.value if isinstance(target, ast.Subscript) else None
-    return node.target if isinstance(node, ast.AugAssign) else None
 
 
 def _is_input(place: ast.expr, view: View) -> bool:
@@ -195,7 +184,11 @@ def update(state: torch.Tensor, x: torch.Tensor):
     state[0] = x.sum()  # ~
     state.mul_(0.9)  # ~
     add(state, x)
-    return state * x
+    head = state[:2]
+    head.copy_(x[:2])  # ~
+    state.view(-1).clamp_(0, 1)  # ~
+    torch.add(x, 1, out=state)  # ~
+    return torch.nn.functional.relu(x, inplace=True) * state  # ~
 
 
 def add(total, x):
@@ -222,6 +215,8 @@ class Step(nn.Module):
         h = self.proj(x)
         h.mul_(2)
         self.clip(h)
+        rows = x[torch.tensor([0])]
+        rows.zero_()
         x = x + 1
         x.add_(1)
         self.cache.index_copy_(1, self.position, h)

@@ -1,20 +1,23 @@
-"""A tensor in a plain attribute stays on the CPU when the module moves, and is copied over in every call.
+"""A tensor that stays on the CPU when the module moves is copied over in every call.
 
 ## What it does
 
 Finds `self.table.to(x.device)` and `self.table[:n].cuda()` in compiled code, where `__init__` made `self.table` with
-a torch function and did not register it as buffer or parameter.
+a torch function and did not register it as buffer or parameter; the same for a tensor or numpy array of the file
+(`MEAN.to(x.device)`), and for random numbers drawn on the CPU (`torch.randn(n).to(x.device)`).
 
 ## Why it costs
 
 `module.to("cuda")` moves parameters and buffers only. The plain attribute stays in pageable host memory, so that
-every call copies it and waits (measured on an H200 with `torch.cuda.set_sync_debug_mode`, in compiled code too). With
+every call copies it and waits (measured on an H200 with `torch.cuda.set_sync_debug_mode`, in compiled code too, for all
+of these; `torch.arange(n).to(device)` is made on the device by Inductor and is not reported). With
 `mode="reduce-overhead"` the copy can't be part of a CUDA graph: the graph is split there ("DeviceCopy ops", measured
 on torch 2.11), or skipped in older versions.
 
 ## Write instead
 
-`self.register_buffer("table", table, persistent=False)` in `__init__`, and no `.to()` in `forward`.
+- `self.register_buffer("table", table, persistent=False)` in `__init__`, and no `.to()` in `forward`.
+- `torch.randn(n, device=x.device)`.
 
 ## References
 
@@ -27,29 +30,62 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import class_node, functions_in, is_module, own_nodes
+from compilelint.static.state import class_node, functions_in, is_global, is_module, own_nodes, same_place
 from compilelint.static.turns import names_cpu
-from compilelint.static.values import Tensor, options, tensor_certainty
+from compilelint.static.values import Tensor, gives_arrays, options, tensor_certainty
 
 HAZARD = "host-sync"
+DRAWS = "draws random numbers on the CPU"
 WATCH = Watch(nodes=(ast.Call,), names=frozenset({"to", "cuda"}))
+DRAWN = frozenset(f"torch.{name}" for name in ("rand", "randn", "randint", "randperm", "normal"))
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """Yield the call that moves a plain tensor attribute to the device."""
+    """Yield the call that moves a tensor of the host to the device."""
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _names_device(node, view)):
         return
     held = node.func.value
     while isinstance(held, ast.Subscript):
         held = held.value
-    if not (isinstance(held, ast.Attribute) and is_module(view.kind(held.value)) and _stays_behind(held, view)):
-        return
-    yield Hit(
-        node,
-        f"`{view.text(held)}` is a plain attribute and stays on the CPU when the module moves: every call copies it to"
-        " the device and waits, and CUDA graphs are split here",
-        f'`self.register_buffer("{held.attr}", …, persistent=False)` in `__init__`, and no `.{node.func.attr}()` here',
-        confidence="likely",
+    why = _on_host(held, view)
+    if why is not None:
+        yield Hit(
+            node,
+            f"`{view.text(held)}` {why}: every call copies it to the device and waits, and CUDA graphs are split here",
+            "draw them on the device: `device=…` in the call"
+            if why == DRAWS
+            else f"hold it as a buffer: `self.register_buffer(…, persistent=False)`, and no `.{node.func.attr}()` here",
+            confidence="likely",
+        )
+
+
+def _on_host(held: ast.expr, view: View) -> str | None:
+    """Why a tensor is on the CPU at each call, in words; None where it need not be."""
+    if isinstance(held, ast.Attribute) and is_module(view.kind(held.value)) and _stays_behind(held, view):
+        return "is a plain attribute and stays on the CPU when the module moves"
+    if isinstance(held, ast.Name) and is_global(held.id, view) and tensor_certainty(view.kind(held)) is not None:
+        made = [
+            binding.value
+            for binding in view.module.body
+            if isinstance(binding, ast.Assign) and any(same_place(target, held) for target in binding.targets)
+        ]
+        return "is a tensor of the file, on the CPU" if len(made) == 1 and _is_factory(made[0]) else None
+    if isinstance(held, ast.Call):
+        if _is_wrapped_array(held, view):
+            return "holds an array of the file, on the CPU"
+        if view.callee(held) in DRAWN and not any(keyword.arg == "device" for keyword in held.keywords):
+            return DRAWS
+    return None
+
+
+def _is_wrapped_array(call: ast.Call, view: View) -> bool:
+    """`torch.from_numpy(W)` of an array that the file makes once."""
+    if view.callee(call) not in ("torch.from_numpy", "torch.as_tensor", "torch.tensor") or not call.args:
+        return False
+    source = call.args[0]
+    device = any(keyword.arg == "device" for keyword in call.keywords)
+    return (
+        not device and isinstance(source, ast.Name) and is_global(source.id, view) and gives_arrays(view.kind(source))
     )
 
 
@@ -116,6 +152,26 @@ class Positions(nn.Module):
         default="clean",
         fullgraph="clean",
     ),
+    Example(
+        code="""
+import numpy as np
+import torch
+from torch import nn
+
+MEAN = torch.tensor([0.5, 0.25, 0.125, 0.0])
+SCALE = np.linspace(0, 1, 4, dtype="float32")
+
+
+class Normalise(nn.Module):
+    def forward(self, x):
+        x = x - MEAN.to(x.device)  # ~
+        x = x * torch.from_numpy(SCALE).to(x.device)  # ~
+        return x + torch.randn(x.shape).to(x.device)  # ~
+""",
+        run="Normalise(), [(torch.ones(5, 4),) for _ in range(2)]",
+        default="clean",
+        fullgraph="clean",
+    ),
 )
 
 GOOD = (
@@ -135,7 +191,8 @@ class Positions(nn.Module):
 
     def forward(self, x):
         scale = self.scale[: x.shape[1], None].to(x.device) + self.shift[: x.shape[1], None].to(x.device)
-        weight = self.weight.to(x.dtype)
+        weight = self.weight.to(x.dtype) + torch.randn(1, device=x.device).to(x.device)
+        scale = scale + torch.arange(1).to(x.device)
         return self.embed(torch.arange(x.shape[1], device=x.device)) * scale * weight.shape[0]
 """,
         run="Positions(), [(torch.ones(1, 5, 4),) for _ in range(2)]",

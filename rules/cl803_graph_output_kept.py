@@ -2,15 +2,16 @@
 
 ## What it does
 
-Finds `outputs.append(step(x))` in a loop, also by way of a variable or a slice, where `step` was compiled with
-`mode="reduce-overhead"` or `"max-autotune"` in the same file and the result is not cloned.
+Finds `outputs.append(step(x))`, `outputs[i] = step(x)` and `yield step(x)` in a loop and `[step(x) for x in batches]`,
+also by way of a variable or a slice, where `step` was compiled with `mode="reduce-overhead"` or `"max-autotune"` in the
+same file and the result is not cloned.
 
 ## Why it costs
 
 A CUDA graph writes its outputs to the same memory in every replay. What was kept from the step before is overwritten;
 reading it raises "accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run" (measured on
-an H200, for the output itself and for a slice of it). On the CPU and in the default mode the same code works, so
-tests don't show it.
+an H200, for lists, dicts, generators, comprehensions and for slices). On the CPU and in the default mode the same code
+works, so tests don't show it.
 
 ## Write instead
 
@@ -26,58 +27,64 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import lru_cache
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.cuda_graphs import replayed
 from compilelint.static.questions import assigned_once
-from compilelint.static.state import functions_in
-from compilelint.static.syntax import nodes_in
+from compilelint.static.values import Mapping, Sequence
 
 HAZARD = "cudagraph-skip"
-WATCH = Watch(nodes=(ast.Call,), names=frozenset({"append", "extend"}), regions=frozenset({"decode-loop", "host"}))
-CUDA_GRAPH_MODES = frozenset({"reduce-overhead", "max-autotune"})
+WATCH = Watch(
+    nodes=(ast.Call, ast.Assign, ast.ListComp, ast.DictComp, ast.Yield),
+    syntax=lambda node, module: bool(replayed(module)),
+    regions=frozenset({"decode-loop", "host"}),
+)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """Yield the call that keeps what the next replay overwrites."""
-    if not (isinstance(node, ast.Call) and len(node.args) == 1 and isinstance(node.func, ast.Attribute)):
-        return
-    if not any(isinstance(parent, (ast.For, ast.While)) for parent in view.parents(node)):
-        return
-    kept = node.args[0]
-    while isinstance(kept, ast.Subscript):
-        kept = kept.value
-    made = assigned_once(view.function, kept.id) if isinstance(kept, ast.Name) else kept
-    while isinstance(made, ast.Subscript):
-        made = made.value
-    if isinstance(made, ast.Call) and ast.unparse(made.func) in _replayed(view.module):
+    """Yield what keeps a value that the next replay overwrites."""
+    kept = _kept(node, view)
+    made = _replay(kept, view) if kept is not None else None
+    if kept is not None and made is not None:
         yield Hit(
-            node,
-            f"`{view.text(node.args[0])}` is memory of the CUDA graph of `{view.text(made.func)}`, and the next call"
-            " overwrites it: reading it later raises an error",
-            f"keep a copy: `{view.text(node.func)}({view.text(node.args[0])}.clone())`",
+            node if isinstance(node, ast.Call) else kept,
+            f"`{view.text(kept)}` is memory of the CUDA graph of `{view.text(made.func)}`, and the next call overwrites"
+            " it: reading it later raises an error",
+            f"keep a copy: `{view.text(kept)}.clone()`",
             confidence="likely",
         )
 
 
-@lru_cache(maxsize=256)
-def _replayed(module: ast.Module) -> frozenset[str]:
-    """How the file spells the functions that it compiles with CUDA graphs: `self.net`, `step`."""
-    names: set[str] = set()
-    for node in nodes_in(module):
-        if isinstance(node, ast.Assign) and _compiles_with_graphs(node.value):
-            names.update(ast.unparse(target) for target in node.targets)
-    for function in functions_in(module):
-        if any(_compiles_with_graphs(decorator) for decorator in function.decorator_list):
-            names.add(function.name)
-    return frozenset(names)
+def _kept(node: ast.AST, view: View) -> ast.expr | None:
+    """What goes into a list or dict, or out of a generator, turn by turn."""
+    if isinstance(node, ast.ListComp):
+        return node.elt
+    if isinstance(node, ast.DictComp):
+        return node.value
+    if not any(isinstance(parent, (ast.For, ast.While)) for parent in view.parents(node)):
+        return None
+    if isinstance(node, ast.Yield):
+        return node.value
+    if isinstance(node, ast.Call):
+        is_append = isinstance(node.func, ast.Attribute) and node.func.attr in ("append", "extend", "put")
+        return node.args[0] if is_append and len(node.args) == 1 else None
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+        return node.value if isinstance(view.kind(node.targets[0].value), (Mapping, Sequence)) else None
+    return None
 
 
-def _compiles_with_graphs(node: ast.expr) -> bool:
-    if not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] != "compile":
-        return False
-    modes = [keyword.value for keyword in node.keywords if keyword.arg == "mode"]
-    return any(isinstance(mode, ast.Constant) and mode.value in CUDA_GRAPH_MODES for mode in modes)
+def _replay(kept: ast.expr, view: View) -> ast.Call | None:
+    """The replay that returned what is kept, or what it is a part of."""
+    part = _whole(kept)
+    made = assigned_once(view.function, part.id) if isinstance(part, ast.Name) else part
+    made = _whole(made) if made is not None else None
+    return made if isinstance(made, ast.Call) and ast.unparse(made.func) in replayed(view.module) else None
+
+
+def _whole(node: ast.expr) -> ast.expr:
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node
 
 
 BAD = (
@@ -105,7 +112,16 @@ def run(batches):
     for batch in batches:
         out = step(batch)
         last.append(out[:, -1])  # ~
-    return last
+    named = {}
+    for i, batch in enumerate(batches):
+        named[i] = step(batch)  # ~
+    return last, named, [step(batch) for batch in batches]  # ~
+
+
+def stream(batches):
+    step = torch.compile(nn.Linear(4, 4), mode="max-autotune")
+    for batch in batches:
+        yield step(batch)  # ~
 """,
     ),
 )
@@ -131,6 +147,12 @@ class Predictor:
             tokens.append(out.argmax(-1))
             plain.append(self.plain(x))
         return torch.cat(states), tokens, plain
+
+    def fill(self, x, steps):
+        filled = torch.empty(steps, 4)
+        for i in range(steps):
+            filled[i] = self.net(x)
+        return filled, [self.net(x).cpu() for _ in range(steps)]
 """,
     ),
 )

@@ -1,8 +1,9 @@
 """Make the table of what CUDA does with calls: `python -m compilelint.knowledge.generate_cuda [--out FILE]`.
 
-Two questions that need a GPU, asked of every public function and tensor method that computes: does the call make the
-host wait for the device, and can a CUDA graph hold it. Needs a POSIX system and one GPU, and takes about an hour of
-processor time, which `--jobs` shares out.
+Questions that need a GPU, asked of every public function and tensor method that computes: does the call make the host
+wait for the device, and can a CUDA graph hold it. Needs a POSIX system and one GPU, and takes half an hour of processor
+time, which `--jobs` shares out. Whether a compiled call waits cannot be asked in this way: the warning of an operator
+that Inductor calls directly does not reach Python (seen with torch 2.11).
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def generate(only: list[str] | None, jobs: int, out: Path) -> None:
 
 
 def _computing() -> list[Candidate]:
-    """One candidate for each operator, without the methods and in-place forms that a function of the same name covers."""
+    """One candidate for each operator: no methods or in-place forms where a function has the same name."""
     found = [
         candidate
         for candidate in candidates()

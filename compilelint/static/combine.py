@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from compilelint.model import CONFIDENCES, Finding, Span
+from compilelint.model import CONFIDENCES, Finding, Hazard, Span
 
 Key = tuple[str, str, Span]
 """Rule, path and place: findings that agree in these are one."""
@@ -14,8 +14,8 @@ Key = tuple[str, str, Span]
 def combined(parts: Iterable[Sequence[Finding]], fallbacks: frozenset[str]) -> tuple[Finding, ...]:
     """The findings of all `parts` by file and line: of those for one place the surest, of equals the first.
 
-    `fallbacks` are the rules that are silent on lines where another rule names a break. Equal fingerprints are numbered
-    apart.
+    `fallbacks` are the rules that are silent on lines where another rule names a break, or the same hazard. Equal
+    fingerprints are numbered apart.
     """
     found: dict[Key, Finding] = {}
     for part in parts:
@@ -29,13 +29,15 @@ def combined(parts: Iterable[Sequence[Finding]], fallbacks: frozenset[str]) -> t
 
 
 def _without_overlaps(findings: Collection[Finding], fallbacks: frozenset[str]) -> Iterator[Finding]:
-    """All findings but those of fallback rules on lines where another rule has already named a break."""
-    taken: dict[str, set[int]] = {}
+    """All findings but those of fallback rules on lines where another rule has named a break, or the same hazard."""
+    taken: dict[tuple[str, int], set[Hazard]] = {}
     for finding in findings:
-        if finding.rule not in fallbacks and finding.hazard in ("graph-break", "frame-skip"):
-            taken.setdefault(finding.path, set()).update(range(finding.span.line, finding.span.end_line + 1))
+        if finding.rule not in fallbacks:
+            for line in range(finding.span.line, finding.span.end_line + 1):
+                taken.setdefault((finding.path, line), set()).add(finding.hazard)
     for finding in findings:
-        if finding.rule not in fallbacks or finding.span.line not in taken.get(finding.path, ()):
+        named = taken.get((finding.path, finding.span.line), set()) if finding.rule in fallbacks else set()
+        if not named & {"graph-break", "frame-skip", finding.hazard}:
             yield finding
 
 

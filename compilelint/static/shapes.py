@@ -44,6 +44,17 @@ def probe_of(fact: Fact, args: tuple[Value, ...], keywords: dict[str, Value], re
     return found.pop() if len(found) == 1 else None
 
 
+def fits(shapes: frozenset[str], args: tuple[Value, ...], keywords: dict[str, Value], receiver: Value | None) -> bool:
+    """Whether a call of these argument kinds may be one of `shapes`: what is unknown is taken for a tensor.
+
+    Keywords are left out: those of the functions concerned are settings.
+    """
+    if "*" in keywords or "**" in keywords:
+        return False
+    kinds = [_kinds(value) or ["tensor"] for value in (*((receiver,) if receiver is not None else ()), *args)]
+    return any(shape in shapes for shape in islice(_shapes(kinds), MAX_TRIES))
+
+
 def _shapes(kinds: list[list[str]]) -> list[str]:
     if not kinds:
         return ["none"]

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from compilelint.knowledge.cuda import on_cuda
 from compilelint.model import Engine, Span
 from compilelint.rule import Passing, Place, RegionKind
 from compilelint.static.definitions import ClassRef
@@ -14,7 +15,7 @@ from compilelint.static.parts import MADE
 from compilelint.static.places import span_of
 from compilelint.static.public import PUBLIC_FUNCTION
 from compilelint.static.questions import makers_of, stored_names
-from compilelint.static.shapes import probe_of
+from compilelint.static.shapes import fits, probe_of
 from compilelint.static.state import parameters, root_of
 from compilelint.static.syntax import children, nodes_in
 from compilelint.static.tracer import varying
@@ -264,6 +265,14 @@ class FrameView:
         probe = probe_of(fact, args, keywords, self._receiver(call))
         # A probe that failed without an id says more about its arguments than about Dynamo.
         return probe.default if probe is not None and probe.default != "?" else None
+
+    def on_cuda(self, call: ast.Call) -> frozenset[str]:
+        """See View."""
+        seen = on_cuda(self.callee(call))
+        if not seen or call not in self.frame.arguments:
+            return frozenset()
+        args, keywords = self.frame.arguments[call]
+        return frozenset(what for what, shapes in seen.items() if fits(shapes, args, keywords, self._receiver(call)))
 
     def _receiver(self, call: ast.Call) -> Value | None:
         """The object a method is called on, where the callee is a method."""
