@@ -105,6 +105,19 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Setting:
+    """An attribute `name` that driving code sets to `value` between two calls of what is compiled.
+
+    `steps`: a loop gives it another value from turn to turn.
+    """
+
+    name: str
+    value: Value
+    steps: bool
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
 class Passing:
     """What one stretch of driving code passes for a parameter in its calls of a compiled function, in turn.
 
@@ -193,11 +206,14 @@ class View(Protocol):
     def classes(self, value: Value) -> tuple[ast.ClassDef, ...]:
         """The project's classes that an object of exactly one of them is made of, in method resolution order."""
 
-    def changed(self, node: ast.Attribute) -> Place | None:
-        """Where driving code gives an attribute another value between two calls of what is compiled; None if nowhere.
+    def changed(self, node: ast.Attribute) -> Setting | None:
+        """How driving code gives an attribute another value between two calls of what is compiled; None if nowhere.
 
         Driving code is what calls the result of torch.compile, in the file that compiles it.
         """
+
+    def settings(self, node: ast.expr) -> tuple[Setting, ...]:
+        """What driving code changes like that on the module of torch at `node`, such as `p` of a dropout."""
 
     def singly(self) -> Place | None:
         """Where a loop compiles the module that this code belongs to as one of several; None if none does."""

@@ -9,9 +9,12 @@ first computation with it.
 ## Why it costs
 Dynamo guards on what it read: the value of a text or flag, the length of a list, the exact number that was compared.
 The next call finds another one and compiles the function again, in the middle of serving. A text, a list that gets
-longer, or a number that is compared costs one compilation for each value, up to the recompile limit. A flag, what may
-be None, a number that is only computed with and an object of another class cost one more in all, which a warm-up with
-both hides: they are reported as possible only. Measured on torch 2.13.
+longer, or a number that is compared costs one compilation for each value, up to the recompile limit. So does a float
+that goes into `F.dropout`, `math.exp` and other operations for which Dynamo keeps numbers as they are, any number that
+is computed with under `dynamic=False`, and an int in a dict of a module. A flag that a schedule flips compiles in the
+middle of a run. A flag that goes on and off around each call, any other number, what may be None and an object of
+another class cost one more in all, which a warm-up with both hides: they are reported as possible only. Measured on
+torch 2.13.
 
 ## Write instead
 Decide in the driving code: call another function, or compile one callable for each mode.
@@ -33,15 +36,70 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from compilelint.rule import Example, Hit, View, Watch
+from compilelint.rule import Example, Hit, Setting, View, Watch
+from compilelint.static.kept_numbers import keeper_of
 from compilelint.static.moving import moved_on
-from compilelint.static.state import first_read, held, is_integer, is_module, own_nodes, used_at, written
-from compilelint.static.values import NONE, Const, ExternalInstance, Instance, Mapping, Scalar, Sequence, Value, options
+from compilelint.static.number_uses import computed_with, is_dict, spellings
+from compilelint.static.state import first_read, held, is_integer, is_module, used_at, written
+from compilelint.static.values import NONE, Const, Instance, Scalar, Sequence, Value, options
 
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Attribute,))
-EACH, LENGTH = "for each new one", "whenever that changes"
-"""How often it compiles again, where that is more than once."""
+EACH, LENGTH, IN_TIME = "for each new one", "whenever that changes", "when a step flips it"
+"""How often it compiles again, where no warm-up hides it."""
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the first read of what driving code changes, or the comparison with it."""
+    setting = view.changed(node) if isinstance(node, ast.Attribute) else None
+    if setting is None or not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
+        return
+    if first_read(node, view) is not node or any(True for _ in written(node, view.function)):
+        return
+    value = held(node, view)
+    fixed = is_integer(value) and is_module(view.kind(node.value))
+    if fixed and node.attr in moved_on(view.module):
+        return  # CL605
+    found = [(node, "its value", EACH)] if fixed else _guarded(node, value, setting, view)
+    for read, what, how in found:
+        once = how not in (EACH, LENGTH, IN_TIME)
+        yield Hit(
+            read if isinstance(read, ast.Call) else used_at(read, view),
+            f"`{view.text(node)}` is set between calls of the compiled code ({view.where(setting.place)}):"
+            f" Dynamo guards on {what}, so this function compiles again {how}",
+            "decide in the code that calls (one compiled function for each mode), pass a number as an argument, or warm"
+            " up with every value",
+            "possible" if once else "likely",
+        )
+
+
+def _guarded(node: ast.Attribute, value: Value, setting: Setting, view: View) -> Iterator[tuple[ast.expr, str, str]]:
+    """The expression that makes Dynamo guard on what is kept at `node`, on what, and how often it compiles again."""
+    kinds = options(value)
+    types = {kind.type for kind in kinds if isinstance(kind, (Const, Scalar))}
+    if any(isinstance(kind, Sequence) and kind.form in ("list", "set", "tuple") for kind in kinds):
+        yield node, "its length", LENGTH
+    elif types & {"float", "int"} or any(map(is_dict, kinds)):
+        places = spellings(node, view)
+        used = keeper_of(places, view) or computed_with(node, places, view)
+        if used is not None:
+            yield used, "its value", EACH if _is_kept(used, node, view) else "with the number as an input"
+    elif "str" in types:
+        yield node, "its value", EACH
+    elif "bool" in types:
+        yield node, "its value", IN_TIME if setting.steps else "for the other side"
+    elif NONE in kinds and len(kinds) > 1:
+        yield node, "whether it is None", "when it is something"
+    elif isinstance(value, Instance) and not value.is_module:
+        yield node, "what class it is of", "for another one"
+
+
+def _is_kept(used: ast.expr, node: ast.Attribute, view: View) -> bool:
+    """Whether Dynamo keeps the number as it is where it is used, and makes no input of it."""
+    if isinstance(used, (ast.Compare, ast.Call)) or view.options.get("dynamic") is False:
+        return True
+    return isinstance(used, ast.Subscript) and is_integer(held(used, view)) and is_module(view.kind(node.value))
+
 
 BAD = (
     Example(
@@ -134,6 +192,105 @@ class Service:
         fullgraph="recompile",
         inside=True,
     ),
+    Example(
+        # A schedule that walks through the modules; a float that an operation keeps; numbers under `dynamic=False`.
+        code="""\
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Noisy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.base = nn.Linear(4, 4)
+        self.active = False
+        self.rate = 0.0
+        self.decay = 1.0
+        self.knobs = {"shift": 1}
+
+    def cool(self, step):
+        self.decay = self.decay * 0.9**step
+
+    def forward(self, x):
+        y = F.dropout(self.base(x), self.rate, self.training)  # ~
+        y = y * math.exp(-self.decay) + self.knobs["shift"]  # ~
+        return y + torch.randn_like(y) if self.active else y  # ~
+
+
+class Schedule:
+    def __init__(self, start):
+        self.start = start
+
+    def apply(self, model, step):
+        for part in model.modules():
+            if isinstance(part, Noisy):
+                part.active = step >= self.start
+
+
+def train(x):
+    model = nn.Sequential(Noisy(), nn.ReLU(), Noisy())
+    compiled = torch.compile(model)
+    schedule = Schedule(2)
+    for step in range(4):
+        schedule.apply(model, step)
+        compiled(x)
+
+
+def anneal(x):
+    model = Noisy()
+    compiled = torch.compile(model)
+    for step in range(4):
+        model.cool(step)
+        model.rate = step / 10
+        model.knobs["shift"] = 2 + step
+        compiled(x)
+""",
+        run="(lambda x: (train(x), anneal(x)), [(torch.ones(2, 4),)])",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Router(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Linear(4, 4)
+        self.tau = 2.0
+        self.how = "soft"
+
+    def cool(self, step):
+        self.tau = max(0.3, self.tau * 0.9**step)
+
+    def forward(self, x):
+        y = torch.softmax(self.gate(x) / self.tau, -1)  # ~
+        if self.how == "hard":  # ~
+            return y.round()
+        return y * y if self.how == "sharp" else y
+
+
+def fit(x):
+    router = Router()
+    compiled = torch.compile(router, dynamic=False)
+    for step in range(4):
+        router.cool(step)
+        compiled(x)
+    for how in ("soft", "hard", "sharp"):
+        router.how = how
+        compiled(x)
+""",
+        run="(fit, [(torch.ones(2, 4),)])",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
 )
 
 GOOD = (
@@ -206,88 +363,58 @@ def make():
         fullgraph="recompile",
         inside=True,
     ),
+    Example(
+        # What is set after a reset meets no compiled code, and a flag around each call compiles once for each side.
+        code="""\
+import math
+
+import torch
+from torch import nn
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.base = nn.Linear(4, 4)
+        self.how = "mean"
+        self.plain = False
+        self.decay = 0.5
+
+    def forward(self, x):
+        y = self.base(x) * math.sqrt(self.decay)
+        if self.plain:
+            return y * 2
+        return y.mean() if self.how == "mean" else y.sum()
+
+
+def compare(x):
+    model = Scaled()
+    compiled = torch.compile(model)
+    mean = compiled(x)
+    torch._dynamo.reset()
+    model.how = "sum"
+    return mean, compiled(x)
+
+
+def prepare(module):
+    if isinstance(module, Scaled):
+        module.how = "sum"
+
+
+def serve(xs):
+    model = Scaled()
+    model.apply(prepare)
+    compiled = torch.compile(model)
+    for x in xs:
+        model.plain = True
+        y = compiled(x)
+        model.plain = False
+        y = y + compiled(x)
+    return y
+""",
+        run="(lambda x: (compare(x), serve([x, x])), [(torch.ones(2, 4),)])",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """Yield the first read of what driving code changes, or the comparison with it."""
-    place = view.changed(node) if isinstance(node, ast.Attribute) else None
-    if place is None or not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
-        return
-    if first_read(node, view) is not node or any(True for _ in written(node, view.function)):
-        return
-    value = held(node, view)
-    fixed = is_integer(value) and is_module(view.kind(node.value))
-    if fixed and node.attr in moved_on(view.module):
-        return  # CL605
-    found = [(node, "its value", EACH)] if fixed else _guarded(node, value, view)
-    for read, what, how in found:
-        once = how not in (EACH, LENGTH)
-        yield Hit(
-            used_at(read, view),
-            f"`{view.text(node)}` is set between calls of the compiled code ({view.where(place)}):"
-            f" Dynamo guards on {what}, so this function compiles again {how}",
-            "decide in the code that calls (one compiled function for each mode), pass a number as an argument, or warm"
-            " up with every value",
-            "possible" if once else "likely",
-        )
-
-
-def _guarded(node: ast.Attribute, value: Value, view: View) -> Iterator[tuple[ast.expr, str, str]]:
-    """The expression that makes Dynamo guard on what is kept at `node`, on what, and how often it compiles again."""
-    kinds = options(value)
-    types = {kind.type for kind in kinds if isinstance(kind, (Const, Scalar))}
-    if any(isinstance(kind, Sequence) and kind.form in ("list", "set", "tuple") for kind in kinds):
-        yield node, "its length", LENGTH
-    elif types & {"float", "int"} or any(map(_is_dict, kinds)):
-        used = _used(node, view)
-        compared = isinstance(used, ast.Compare)
-        if used is not None:
-            yield used, "its value", EACH if compared else "with the number as an input"
-    elif "str" in types:
-        yield node, "its value", EACH
-    elif "bool" in types:
-        yield node, "its value", "for the other side"
-    elif NONE in kinds and len(kinds) > 1:
-        yield node, "whether it is None", "when it is something"
-    elif isinstance(value, Instance) and not value.is_module:
-        yield node, "what class it is of", "for another one"
-
-
-def _is_dict(value: Value) -> bool:
-    return isinstance(value, Mapping) or (isinstance(value, ExternalInstance) and value.name.endswith("defaultdict"))
-
-
-def _used(node: ast.Attribute, view: View) -> ast.expr | None:
-    """The first use of a number, or of an entry of a dict, also by a variable that is set to it; a comparison if any.
-
-    A dict that is only iterated over, or asked for a key, tells nothing.
-    """
-    spellings: list[ast.expr] = [node]
-    for statement in own_nodes(view.function):
-        if isinstance(statement, ast.Assign) and _starts_with(statement.value, node):
-            spellings += statement.targets
-    compared = [
-        part
-        for part in own_nodes(view.function)
-        if isinstance(part, ast.Compare)
-        and not any(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in part.ops)
-        and any(_starts_with(side, spelling) for side in (part.left, *part.comparators) for spelling in spellings)
-    ]
-    if compared:
-        return min(compared, key=lambda part: (part.lineno, part.col_offset))
-    of_dict = any(map(_is_dict, options(held(node, view))))
-    for part in own_nodes(view.function):
-        if isinstance(part, ast.BinOp):
-            for side in (part.left, part.right):
-                is_number = not of_dict or not _starts_with(side, node) or isinstance(side, ast.Subscript)
-                if is_number and any(_starts_with(side, spelling) for spelling in spellings):
-                    return side
-    return None
-
-
-def _starts_with(node: ast.expr, place: ast.expr) -> bool:
-    """Whether `node` is `place` or an entry of it."""
-    if isinstance(node, ast.Subscript):
-        node = node.value
-    return type(node) is type(place) and ast.unparse(node) == ast.unparse(place)

@@ -9,9 +9,10 @@ another function is followed there.
 ## Why it costs
 The first call bakes the value into the graph and guards on it, `guidance == 1.0`. A number becomes an input when it is
 found changed, which costs one more compilation of the whole function (one for each value with `dynamic=False`, none
-with `dynamic=True`). A flag costs one for its other side, a list or dict one for each length and each set of keys, up
-to the recompile limit. What costs one compilation in all is reported as possible only: a warm-up with both values hides
-it. Measured on torch 2.13.
+with `dynamic=True`). A float that goes into `F.dropout`, `math.exp` and other operations that keep numbers as they are
+costs one for each value whatever `dynamic` says. A flag costs one for its other side, a list or dict one for each
+length and each set of keys, up to the recompile limit. What costs one compilation in all is reported as possible only:
+a warm-up with both values hides it. Measured on torch 2.13.
 
 ## Write instead
 Pass the number as a tensor, or compile with `dynamic=True`:
@@ -35,6 +36,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, Passing, View, Watch
+from compilelint.static.kept_numbers import keeper_of
 from compilelint.static.state import first_use, own_nodes, same_place
 from compilelint.static.values import (
     NONE,
@@ -53,6 +55,124 @@ HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Name,), entered=True)
 FEW = 2
 """Of so many functions each is compiled once, and that was it."""
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield the first use of a parameter that is another number, flag or collection in another call."""
+    passed = view.passed(node.id) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else ()
+    if not passed or not isinstance(node, ast.Name) or first_use(node, view) is not node or _unrolls(node, view):
+        return
+    found = [(passing, way) for passing in passed if (way := _variation(passing, node, view)) is not None]
+    if not found:
+        return
+    passing, (what, again, more_than_once) = max(found, key=lambda pair: pair[1][2])
+    yield Hit(
+        node,
+        f"`{node.id}` is {what} in other calls ({view.where(passing.place)}): Dynamo guards on it, so this function"
+        f" compiles again {again}",
+        "pass a number as a tensor or compile with `dynamic=True`; decide about flags and lists outside of the compiled"
+        " function",
+        "likely" if more_than_once else "possible",
+    )
+
+
+def _unrolls(node: ast.Name, view: View) -> bool:
+    """Whether it is the bound of a loop, which CL606 speaks about."""
+    around = next(view.parents(node), None)
+    return isinstance(around, ast.Call) and ast.unparse(around.func) == "range"
+
+
+def _bounds_loop(node: ast.Name, view: View) -> bool:
+    """Whether a `range(…)` of this function is given the variable, so that it is an int and pinned to its value."""
+    return any(
+        isinstance(part, ast.Call)
+        and isinstance(part.func, ast.Name)
+        and part.func.id == "range"
+        and any(same_place(argument, node) for argument in part.args)
+        for part in own_nodes(view.function)
+    )
+
+
+Variation = tuple[str, str, bool]
+"""How values differ and how often that compiles, in words, and whether that is more than once."""
+
+
+def _variation(passing: Passing, node: ast.Name, view: View) -> Variation | None:
+    """How the values of several calls differ."""
+    values = passing.values
+    if passing.varies and all(value == UNKNOWN for value in values):
+        values = (view.kind(node),)
+    kinds = [option for value in values for option in options(value)]
+    if passing.grows:
+        return "longer", "for each length", True
+    if len(set(kinds)) > FEW and all(map(_is_function, kinds)):
+        return "another function", "for each", True
+    if passing.varies and UNKNOWN in kinds and _bounds_loop(node, view):
+        return "another number", "for each new one, which a loop here is unrolled by", True
+    if all(map(_is_number, kinds)):
+        return _of_numbers(passing, kinds, view.options.get("dynamic"), kept=keeper_of([node], view) is not None)
+    if all(isinstance(kind, (Const, Scalar)) and kind.type == "bool" for kind in kinds):
+        both = {Const(True), Const(False)} <= set(kinds) or (passing.varies and Scalar("bool") in kinds)
+        return ("the other flag", "for the other side", False) if both else None
+    if passing.varies and all(map(_is_list_of_settings, kinds)):
+        return "a list of other values", "for each length and set of values", True
+    if all(isinstance(kind, Sequence) for kind in kinds):
+        return _of_sequences([kind for kind in kinds if isinstance(kind, Sequence)])
+    if all(isinstance(kind, Mapping) for kind in kinds):
+        return _of_mappings([kind for kind in kinds if isinstance(kind, Mapping)])
+    return None
+
+
+def _is_function(kind: Value) -> bool:
+    """A function of a library or at module level: one that is made anew each time has the same code."""
+    return isinstance(kind, External) or (isinstance(kind, Function) and kind.closure is None)
+
+
+def _is_list_of_settings(kind: Value) -> bool:
+    """A list of unknown length, of numbers or texts: tensors in a list may differ as long as there are as many."""
+    if not isinstance(kind, Sequence) or kind.items is not None or kind.form not in ("list", "tuple", "set", "range"):
+        return False
+    return all(
+        isinstance(part, Const) or (isinstance(part, Scalar) and part.type in ("int", "float", "str"))
+        for part in options(kind.element)
+    )
+
+
+def _of_numbers(passing: Passing, kinds: list[Value], dynamic: object, *, kept: bool) -> Variation | None:
+    read_back = any(isinstance(kind, Scalar) and kind.origin == "tensor" for kind in kinds)
+    several = len({kind for kind in kinds if isinstance(kind, Const)}) > 1
+    if (dynamic is True and not kept) or not (passing.varies or read_back or several):
+        return None
+    if kept:
+        return "another number", "for each new one, which an operation here takes as it is", True
+    return "another number", "for each new one" if dynamic is False else "with it as an input", dynamic is False
+
+
+def _is_number(kind: Value) -> bool:
+    if isinstance(kind, Scalar):
+        return kind.type in ("int", "float", "number") and kind.origin != "shape"
+    return isinstance(kind, Const) and kind.type in ("int", "float")
+
+
+def _of_sequences(kinds: list[Sequence]) -> Variation | None:
+    items = [kind.items for kind in kinds if kind.items is not None and kind.form in ("list", "tuple")]
+    if len(items) < len(kinds):
+        return None
+    others = {tuple(part if isinstance(part, Const) else UNKNOWN for part in parts) for parts in items}
+    if len({len(part) for part in items}) > 1:
+        return "longer or shorter", "for each length", len(others) > 2
+    return ("a list of other values", "for others", len(others) > 2) if len(others) > 1 else None
+
+
+def _of_mappings(kinds: list[Mapping]) -> Variation | None:
+    if any(kind.element != UNKNOWN for kind in kinds):
+        return None
+    keys = {frozenset(key for key, _ in kind.entries) for kind in kinds}
+    if len(keys) > 1:
+        return "a dict with other keys", "for each set of keys", len(keys) > 2
+    missing = {frozenset(key for key, value in kind.entries if value == NONE) for kind in kinds}
+    return ("a dict with None in other places", "for each", len(missing) > 2) if len(missing) > 1 else None
+
 
 BAD = (
     Example(
@@ -101,6 +221,7 @@ class Sampler:
     Example(
         code="""\
 import torch
+import torch.nn.functional as F
 
 
 @torch.compile
@@ -118,9 +239,15 @@ def activate(x, function):
     return function(x)  # ~
 
 
+@torch.compile(dynamic=True)
+def corrupt(x, rate):
+    return F.dropout(x, p=rate / 2)  # ~
+
+
 def run(x):
     past, parts = (), {}
     for i in range(4):
+        x = corrupt(x, 0.1 * i)
         x = mix(x, past, parts)
         past = (*past, x)
         parts[f"p{i}"] = x
@@ -190,118 +317,3 @@ def run(x):
         inside=True,
     ),
 )
-
-
-def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """Yield the first use of a parameter that is another number, flag or collection in another call."""
-    passed = view.passed(node.id) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else ()
-    if not passed or not isinstance(node, ast.Name) or first_use(node, view) is not node or _unrolls(node, view):
-        return
-    found = [(passing, way) for passing in passed if (way := _variation(passing, node, view)) is not None]
-    if not found:
-        return
-    passing, (what, again, more_than_once) = max(found, key=lambda pair: pair[1][2])
-    yield Hit(
-        node,
-        f"`{node.id}` is {what} in other calls ({view.where(passing.place)}): Dynamo guards on it, so this function"
-        f" compiles again {again}",
-        "pass a number as a tensor or compile with `dynamic=True`; decide about flags and lists outside of the compiled"
-        " function",
-        "likely" if more_than_once else "possible",
-    )
-
-
-def _unrolls(node: ast.Name, view: View) -> bool:
-    """Whether it is the bound of a loop, which CL606 speaks about."""
-    around = next(view.parents(node), None)
-    return isinstance(around, ast.Call) and ast.unparse(around.func) == "range"
-
-
-def _bounds_loop(node: ast.Name, view: View) -> bool:
-    """Whether a `range(…)` of this function is given the variable, so that it is an int and pinned to its value."""
-    return any(
-        isinstance(part, ast.Call)
-        and isinstance(part.func, ast.Name)
-        and part.func.id == "range"
-        and any(same_place(argument, node) for argument in part.args)
-        for part in own_nodes(view.function)
-    )
-
-
-Variation = tuple[str, str, bool]
-"""How values differ and how often that compiles, in words, and whether that is more than once."""
-
-
-def _variation(passing: Passing, node: ast.Name, view: View) -> Variation | None:
-    """How the values of several calls differ."""
-    values = passing.values
-    if passing.varies and all(value == UNKNOWN for value in values):
-        values = (view.kind(node),)
-    kinds = [option for value in values for option in options(value)]
-    if passing.grows:
-        return "longer", "for each length", True
-    if len(set(kinds)) > FEW and all(map(_is_function, kinds)):
-        return "another function", "for each", True
-    if passing.varies and UNKNOWN in kinds and _bounds_loop(node, view):
-        return "another number", "for each new one, which a loop here is unrolled by", True
-    if all(map(_is_number, kinds)):
-        return _of_numbers(passing, kinds, view.options.get("dynamic"))
-    if all(isinstance(kind, (Const, Scalar)) and kind.type == "bool" for kind in kinds):
-        both = {Const(True), Const(False)} <= set(kinds) or (passing.varies and Scalar("bool") in kinds)
-        return ("the other flag", "for the other side", False) if both else None
-    if passing.varies and all(map(_is_list_of_settings, kinds)):
-        return "a list of other values", "for each length and set of values", True
-    if all(isinstance(kind, Sequence) for kind in kinds):
-        return _of_sequences([kind for kind in kinds if isinstance(kind, Sequence)])
-    if all(isinstance(kind, Mapping) for kind in kinds):
-        return _of_mappings([kind for kind in kinds if isinstance(kind, Mapping)])
-    return None
-
-
-def _is_function(kind: Value) -> bool:
-    """A function of a library or at module level: one that is made anew each time has the same code."""
-    return isinstance(kind, External) or (isinstance(kind, Function) and kind.closure is None)
-
-
-def _is_list_of_settings(kind: Value) -> bool:
-    """A list of unknown length, of numbers or texts: tensors in a list may differ as long as there are as many."""
-    if not isinstance(kind, Sequence) or kind.items is not None or kind.form not in ("list", "tuple", "set", "range"):
-        return False
-    return all(
-        isinstance(part, Const) or (isinstance(part, Scalar) and part.type in ("int", "float", "str"))
-        for part in options(kind.element)
-    )
-
-
-def _of_numbers(passing: Passing, kinds: list[Value], dynamic: object) -> Variation | None:
-    read_back = any(isinstance(kind, Scalar) and kind.origin == "tensor" for kind in kinds)
-    several = len({kind for kind in kinds if isinstance(kind, Const)}) > 1
-    if dynamic is True or not (passing.varies or read_back or several):
-        return None
-    return "another number", "for each new one" if dynamic is False else "with it as an input", dynamic is False
-
-
-def _is_number(kind: Value) -> bool:
-    if isinstance(kind, Scalar):
-        return kind.type in ("int", "float", "number") and kind.origin != "shape"
-    return isinstance(kind, Const) and kind.type in ("int", "float")
-
-
-def _of_sequences(kinds: list[Sequence]) -> Variation | None:
-    items = [kind.items for kind in kinds if kind.items is not None and kind.form in ("list", "tuple")]
-    if len(items) < len(kinds):
-        return None
-    others = {tuple(part if isinstance(part, Const) else UNKNOWN for part in parts) for parts in items}
-    if len({len(part) for part in items}) > 1:
-        return "longer or shorter", "for each length", len(others) > 2
-    return ("a list of other values", "for others", len(others) > 2) if len(others) > 1 else None
-
-
-def _of_mappings(kinds: list[Mapping]) -> Variation | None:
-    if any(kind.element != UNKNOWN for kind in kinds):
-        return None
-    keys = {frozenset(key for key, _ in kind.entries) for kind in kinds}
-    if len(keys) > 1:
-        return "a dict with other keys", "for each set of keys", len(keys) > 2
-    missing = {frozenset(key for key, value in kind.entries if value == NONE) for kind in kinds}
-    return ("a dict with None in other places", "for each", len(missing) > 2) if len(missing) > 1 else None

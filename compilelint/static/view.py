@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from compilelint.knowledge.cuda import on_cuda
 from compilelint.model import Engine, Span
-from compilelint.rule import Passing, Place, RegionKind
+from compilelint.rule import Passing, Place, RegionKind, Setting
 from compilelint.static.definitions import ClassRef
 from compilelint.static.parts import MADE
 from compilelint.static.places import span_of
@@ -20,12 +20,13 @@ from compilelint.static.state import parameters, root_of
 from compilelint.static.syntax import children, nodes_in
 from compilelint.static.tracer import varying
 from compilelint.static.tracer.binding import defaults
-from compilelint.static.tracer.effects import Entry
+from compilelint.static.tracer.effects import Entry, Write
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import (
     UNKNOWN,
     Class,
     Compiled,
+    ExternalInstance,
     Function,
     Instance,
     Method,
@@ -129,14 +130,34 @@ class FrameView:
             program.note(ref.module, "class", ref.qualname, ref.node.lineno)
         return tuple(ref.node for ref in found)
 
-    def changed(self, node: ast.Attribute) -> Place | None:
+    def changed(self, node: ast.Attribute) -> Setting | None:
         """See View."""
         changed = self.frame.tracer.driven.changed
         for option in options(self.kind(node.value)) if changed else ():
             write = changed.get((option.ref, node.attr)) if isinstance(option, Instance) else None
             if write is not None:
-                return Place(write.path, write.line)
+                return _setting(write)
         return None
+
+    def settings(self, node: ast.expr) -> tuple[Setting, ...]:
+        """See View."""
+        changed = self.frame.tracer.driven.changed
+        found: list[Setting] = []
+        for option in options(self.kind(node)) if changed else ():
+            if isinstance(option, ExternalInstance):
+                for (owner, name), write in changed.items():
+                    if self._sets(owner, name, option, node):
+                        found.append(_setting(write))
+        return tuple(found)
+
+    def _sets(self, owner: ClassRef | str, name: str, module: ExternalInstance, node: ast.expr) -> bool:
+        """Whether what driving code sets, see `effects.Write`, belongs to the `module` at `node`."""
+        if isinstance(owner, str):  # `_BatchNorm` stands for all that are made of it
+            return module.name == owner or owner.rpartition("._")[2] in module.name.rpartition(".")[2]
+        return isinstance(node, ast.Attribute) and any(
+            isinstance(keeper, Instance) and keeper.ref == owner and name.rpartition(".")[0] == node.attr
+            for keeper in options(self.kind(node.value))
+        )
 
     def singly(self) -> Place | None:
         """See View."""
@@ -288,6 +309,10 @@ class FrameView:
         if isinstance(node, ast.stmt):
             return node
         return next((parent for parent in self.parents(node) if isinstance(parent, ast.stmt)), None)
+
+
+def _setting(write: Write) -> Setting:
+    return Setting(write.name.rpartition(".")[2], write.value, write.steps, Place(write.path, write.line))
 
 
 _LEAD_TO_DEFINITIONS = frozenset((Class, Compiled, Function, Instance, Method, Partial, Super, Union))

@@ -51,9 +51,12 @@ CHANGED = {
     "on what only one class has": "for mode in names():\n    for m in things():\n        m.adapter = mode\n    fast(x)",
     "where the compiled one is a parameter": "def train(fast, m):\n    for mode in names():\n        m.adapter = mode"
     "\n        fast(x)",
+    "by what `apply` calls": "fast(x)\nmodel.apply(lambda m: m.set('a'))\nfast(x)",
+    "in a loop over three that are written down": "for mode in ('a', 'b', 'c'):\n    model.mode = mode\n    fast(x)",
     "after model.compile()": "model.compile()\nmodel(x)\nmodel.set('a')\nmodel(x)",
 }
 KEPT = {
+    "before a reset": "fast(x)\nmodel.mode = 'a'\ntorch._dynamo.reset()\nfast(x)",
     "once, before all calls": "model.mode = 'a'\nfast(x)\nfast(x)",
     "the same constant": "for _ in range(4):\n    model.mode = 'plain'\n    fast(x)",
     "after all calls": "for _ in range(4):\n    fast(x)\nmodel.mode = 'a'",

@@ -143,7 +143,7 @@ def _instance_method(
         if name == "extend" and args:
             _rebind(node, ExternalInstance(receiver.name, (*receiver.items, element_of(args[0]))[:32]), frame)
             return receiver
-        if name in ("values", "children", "modules"):
+        if name in ("values", "children"):
             return Sequence("iterator", None, join_all(receiver.items))
         if name == "items":
             return Sequence("iterator", None, Sequence("tuple", (Scalar("str"), join_all(receiver.items))))
@@ -164,8 +164,8 @@ def _instance_method(
 
 
 def _apply(args: tuple[Value, ...], node: ast.AST | None, frame: Frame) -> None:
-    """`module.apply(fn)` in code that Dynamo traces calls `fn` with one submodule after another."""
-    if args and frame.mode == "compiled":
+    """`module.apply(fn)`, in code that Dynamo traces or around it, calls `fn` with one submodule after another."""
+    if args and frame.mode in ("compiled", "host", "driving"):
         frame.tracer.call(args[0], (UNKNOWN,), {}, node, frame)
 
 

@@ -15,7 +15,19 @@ from compilelint.static.definitions import ClassRef, FunctionRef, assignments
 from compilelint.static.syntax import statements_in
 from compilelint.static.tracer import varying
 from compilelint.static.tracer.ducks import class_with
-from compilelint.static.values import UNKNOWN, Class, Compiled, Const, Function, Instance, Sequence, Value, options
+from compilelint.static.values import (
+    UNKNOWN,
+    Class,
+    Compiled,
+    Const,
+    ExternalInstance,
+    Function,
+    Instance,
+    Sequence,
+    Value,
+    join_all,
+    options,
+)
 
 if TYPE_CHECKING:
     from compilelint.static.tracer.frame import Frame
@@ -24,18 +36,24 @@ if TYPE_CHECKING:
 MAX_EFFECTS = 400
 """A host function that does more than this is told by what it does first."""
 GROWING = frozenset({"append", "appendleft", "extend", "insert", "add", "update", "pop", "popleft", "clear", "remove"})
+_RESETS = frozenset({"torch._dynamo.reset", "torch.compiler.reset"})
 _ONCE = ("main", "test", "bench", "profile", "demo", "example", "run_once", "__init__", "make", "build", "setup")
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """`owner.name` gets `value`, which may be another each time if it `varies`. `line` is 1-based."""
+    """`owner.name` gets `value`, which may be another each time if it `varies`, on each turn of a loop if it `steps`.
 
-    owner: ClassRef
+    `line` is 1-based. Of a module of torch that `owner` keeps, the name has two parts: `drop.p` for `net.drop.p =
+    rate`. Where nothing tells who keeps it, the owner is its class: `torch.nn.Dropout`.
+    """
+
+    owner: ClassRef | str
     name: str
     before: Value
     value: Value
     varies: bool
+    steps: bool
     path: str
     line: int
 
@@ -87,7 +105,12 @@ class Yielded:
     """A generator hands control to the body of the `with` that it manages."""
 
 
-Effect: TypeAlias = Write | Entry | Yielded
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """All that was compiled is forgotten: `torch._dynamo.reset()`."""
+
+
+Effect: TypeAlias = Write | Entry | Yielded | Reset
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +125,7 @@ class Stretch:
 class Driven:
     """What is known of all driving code: attributes that change between entries, and the entries of each function."""
 
-    changed: dict[tuple[ClassRef, str], Write] = field(default_factory=dict)
+    changed: dict[tuple[ClassRef | str, str], Write] = field(default_factory=dict)
     entries: dict[FunctionRef, list[Stretch]] = field(default_factory=dict)
     nested: list[Function] = field(default_factory=list)
     """Functions that driving code defines, and may call later or hand out."""
@@ -145,14 +168,16 @@ class Driven:
         """Take in what the outermost frame of some driving code did."""
         done = [effect for effect in frame.effects if not isinstance(effect, Yielded)]
         effects = [effect.opened(frame) if isinstance(effect, Entry) else effect for effect in done]
-        runs_again = not frame.is_module_level and not frame.ref.qualname.rpartition(".")[2].startswith(_ONCE)
-        if runs_again and any(isinstance(effect, Entry) for effect in effects):
+        if _runs_again(frame) and any(isinstance(effect, Entry) for effect in effects):
             effects += effects
         by_function: dict[FunctionRef, list[Entry]] = {}
-        before: dict[tuple[ClassRef, str], Value] = {}  # what attributes held at the last entry
-        since: dict[tuple[ClassRef, str], Write] = {}  # the last writes since then
+        before: dict[tuple[ClassRef | str, str], Value] = {}  # what attributes held at the last entry
+        since: dict[tuple[ClassRef | str, str], Write] = {}  # the last writes since then
         entered = False
         for effect in effects:
+            if isinstance(effect, Reset):
+                entered = False
+                continue
             if isinstance(effect, Write):
                 key = (effect.owner, effect.name)
                 before.setdefault(key, effect.before)
@@ -169,10 +194,17 @@ class Driven:
         for ref, entries in by_function.items():
             self.entries.setdefault(ref, []).append(Stretch(frame.ref.owner, tuple(entries)))
 
-    def _note(self, key: tuple[ClassRef, str], write: Write, frame: Frame) -> None:
-        for owner in frame.tracer.program.mro(key[0]):
-            if isinstance(owner, ClassRef):
+    def _note(self, key: tuple[ClassRef | str, str], write: Write, frame: Frame) -> None:
+        owners = frame.tracer.program.mro(key[0]) if isinstance(key[0], ClassRef) else ()
+        for owner in owners or (key[0],):
+            if isinstance(owner, ClassRef) or owner == key[0]:
                 self.changed.setdefault((owner, key[1]), write)
+
+
+def _runs_again(frame: Frame) -> bool:
+    """Whether an outermost function is likely to run more than once on the same objects: it does not compile them."""
+    once = frame.is_module_level or frame.ref.qualname.rpartition(".")[2].startswith(_ONCE)
+    return not once and "torch.compile" not in frame.callees.values()
 
 
 def _differ(before: Value, after: Value) -> bool:
@@ -248,18 +280,19 @@ def _note_name(value: Value, target: ast.expr, frame: Frame) -> None:
 
 
 def note_call(node: ast.Call, args: tuple[Value, ...], frame: Frame) -> None:
-    """Note a list that grows or shrinks, and `setattr`."""
+    """Note a list that grows or shrinks, `setattr`, and that Dynamo is reset."""
     if not frame.keeps_effects:
         return
+    if frame.callees.get(node) in _RESETS:
+        add([Reset()], frame)
     if isinstance(node.func, ast.Attribute) and node.func.attr in GROWING:
         owner = frame.kinds.get(node.func.value, UNKNOWN)
         if isinstance(node.func.value, ast.Attribute) and not isinstance(owner, Instance):
             _note_write(node.func.value, UNKNOWN, None, frame)
     elif frame.callees.get(node) == "builtins.setattr" and len(args) == 3 and len(node.args) == 3:
         name = args[1].value if isinstance(args[1], Const) else None
-        for option in options(args[0]):
-            if isinstance(option, Instance) and isinstance(name, str):
-                _add_write(option, name, args[2], varying.varies(node.args[2], frame), node, frame)
+        if isinstance(name, str):
+            _add_writes(args[0], node.args[0], name, args[2], node.args[2], node, frame)
 
 
 def _note_write(target: ast.expr, value: Value, source: ast.expr | None, frame: Frame) -> None:
@@ -271,12 +304,9 @@ def _note_write(target: ast.expr, value: Value, source: ast.expr | None, frame: 
         owner = frame.tracer.evaluate(target.value, frame)
         if owner == UNKNOWN:
             owner = class_with(target.attr, frame.module, frame.tracer)
-        fresh = frame.caller is not None and _made_here(target.value, frame)
-        for option in (part for part in options(owner) if isinstance(part, Instance)):
-            if fresh and not option.is_module:
-                continue
-            another = new_key or source is None or varying.varies(source, frame)
-            _add_write(option, target.attr, value, another, target, frame)
+        if frame.caller is not None and _made_here(target.value, frame):
+            owner = join_all(part for part in options(owner) if isinstance(part, Instance) and part.is_module)
+        _add_writes(owner, target.value, target.attr, value, None if new_key else source, target, frame)
 
 
 def _made_here(node: ast.expr, frame: Frame) -> bool:
@@ -292,10 +322,25 @@ def _made_here(node: ast.expr, frame: Frame) -> bool:
     )
 
 
-def _add_write(owner: Instance, name: str, value: Value, varies: bool, node: ast.expr, frame: Frame) -> None:
-    before = owner.attributes.get(name, UNKNOWN)
+def _add_writes(
+    owner: Value, spelled: ast.expr, name: str, value: Value, source: ast.expr | None, node: ast.expr, frame: Frame
+) -> None:
+    """Note that `spelled`, which is `owner`, gets another attribute; see `_note_write`."""
+    varies = source is None or varying.varies(source, frame)
+    steps = source is not None and varying.steps(source, frame)
     path = _told(frame)
-    add([Write(owner.ref, name, before, value, varies, path, node.lineno)], frame)
+
+    def write(to: ClassRef | str, name: str, before: Value) -> Write:
+        return Write(to, name, before, value, varies, steps, path, node.lineno)
+
+    for option in options(owner):
+        if isinstance(option, Instance):
+            add([write(option.ref, name, option.attributes.get(name, UNKNOWN))], frame)
+        elif isinstance(option, ExternalInstance) and option.name.startswith("torch.nn."):
+            keepers = options(frame.tracer.evaluate(spelled.value, frame)) if isinstance(spelled, ast.Attribute) else ()
+            kept = [part.ref for part in keepers if isinstance(part, Instance)]
+            full = f"{spelled.attr}.{name}" if isinstance(spelled, ast.Attribute) and kept else name
+            add([write(to, full, UNKNOWN) for to in kept or (option.name,)], frame)
 
 
 def note_compilation(inner: Value, node: ast.AST | None, frame: Frame) -> None:

@@ -171,7 +171,7 @@ def _narrow_call(node: ast.Call, frame: Frame, truth: bool, env: Env) -> None:
         value = of_class(_known(node.args[0], frame, env), wanted, truth)
         if truth and value == UNKNOWN and frame.keeps_effects:
             # `for m in model.modules(): if isinstance(m, Adapter)`: what is set on it counts, see `effects`.
-            found = [frame.tracer.instance_of(c.ref) for c in _classes(wanted) or () if isinstance(c, Class)]
+            found = [_module_of(single, frame) for single in _classes(wanted) or ()]
             value = join_all(found) if found else value
         _set(node.args[0], value, env)
     elif callee == "torch.is_tensor" and node.args:
@@ -183,6 +183,14 @@ def _narrow_call(node: ast.Call, frame: Frame, truth: bool, env: Env) -> None:
         verdict = none_test(frame.tracer.scope_of(frame.kind(node.func)))
         if verdict is not None and len(node.args) == 1:
             _narrow_none(node.args[0], frame, verdict is truth, env)
+
+
+def _module_of(owner: Value, frame: Frame) -> Value:
+    """An object of a class of the project or of torch's modules."""
+    if isinstance(owner, Class):
+        return frame.tracer.instance_of(owner.ref)
+    is_layer = isinstance(owner, External) and owner.name.startswith("torch.nn.")
+    return ExternalInstance(owner.name) if isinstance(owner, External) and is_layer else UNKNOWN
 
 
 def none_test(scope: Scope | None) -> bool | None:

@@ -17,18 +17,33 @@ if TYPE_CHECKING:
 
 FEW = 3
 """So many values, written down in a loop, cost so many compilations and no more."""
+TWO_SIDES = 2
+"""So many values of an attribute that a loop goes through are met by a warm-up."""
 
 
 def varies(node: ast.expr, frame: Frame) -> bool:
     """Whether a value hangs on a loop's variable, or on an argument of the driving code's outermost function."""
+    return _hangs_on(node, frame, arguments=True)
+
+
+def steps(node: ast.expr, frame: Frame) -> bool:
+    """Whether a value hangs on a loop's variable."""
+    return _hangs_on(node, frame, arguments=False)
+
+
+def _hangs_on(node: ast.expr, frame: Frame, *, arguments: bool) -> bool:
     names = reached(node, frame.tree)
-    if names & loop_variables(frame.tree):
+    if names & (loop_variables(frame.tree) | _few_but_more_than_two(frame.tree)):
         return True
     for name in names & _parameters(frame):
         if frame.caller is None:
-            return True
+            return arguments
         argument = passed(name, frame)
-        if argument is not None and frame.caller.keeps_effects and varies(argument, frame.caller):
+        if (
+            argument is not None
+            and frame.caller.keeps_effects
+            and _hangs_on(argument, frame.caller, arguments=arguments)
+        ):
             return True
     return False
 
@@ -197,14 +212,37 @@ def argument_at(site: ast.AST | None, ref: FunctionRef, name: str) -> ast.expr |
 @lru_cache(maxsize=256)
 def loop_variables(scope: ast.AST) -> set[str]:
     """The variables of loops, but not of those over a few values that are written down."""
-    return {
-        part.id
-        for loop in nodes_in(scope)
-        if isinstance(loop, (ast.For, ast.AsyncFor, ast.comprehension))
-        and not (isinstance(loop.iter, (ast.Tuple, ast.List)) and len(loop.iter.elts) <= FEW)
-        for part in ast.walk(loop.target)
-        if isinstance(part, ast.Name)
-    }
+    return {name for loop in _loops_in(scope) if not _is_over_few(loop) for name in _names_in(loop.target)}
+
+
+@lru_cache(maxsize=256)
+def _few_but_more_than_two(scope: ast.AST) -> frozenset[str]:
+    """The variables of loops over a few different values that are written down, but more than two."""
+    return frozenset(
+        name
+        for loop in _loops_in(scope)
+        if _is_over_few(loop) and len(_written_down(loop)) > TWO_SIDES
+        for name in _names_in(loop.target)
+    )
+
+
+def _is_over_few(loop: _Loop) -> bool:
+    return isinstance(loop.iter, (ast.Tuple, ast.List)) and len(loop.iter.elts) <= FEW
+
+
+def _written_down(loop: _Loop) -> set[str]:
+    return {ast.unparse(value) for value in loop.iter.elts} if isinstance(loop.iter, (ast.Tuple, ast.List)) else set()
+
+
+_Loop = ast.For | ast.AsyncFor | ast.comprehension
+
+
+def _loops_in(scope: ast.AST) -> Iterator[_Loop]:
+    return (node for node in nodes_in(scope) if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)))
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def lasts(argument: ast.expr, call: ast.Call, frame: Frame) -> bool:
