@@ -92,7 +92,7 @@ class Best(nn.Module):
 
     def forward(self, x):
         h = self.proj(x)
-        best = h.sum(-1).flatten().argmax()
+        best = h.sum(-1).flatten().argmax(0)
         return h[best] * 2  # ~
 """,
         run="(Best(), [(torch.ones(2, 4),)])",

@@ -4,7 +4,8 @@
 Finds the less usual operators of torch and NumPy for which torch was seen to break over a tensor's values:
 `torch.combinations`, least squares (`linalg.lstsq`), `cov` and `corrcoef`, `gaussian_nll_loss` of a tensor of
 variances, `tensor_split` at a tensor, `unpad_sequence`, `numpy.pad`, `torch._assert` and `torch._check_tensor_all` of a
-tensor. That they break for the kinds of arguments at hand is looked up in the table that was made with torch.
+tensor. That they break for the kinds of arguments at hand is looked up in the table that was made with torch. Of
+torchvision, `nms`, `batched_nms` and `remove_small_boxes`: how many boxes they keep depends on the boxes.
 
 ## Why it costs
 The size of the result depends on data (GB0036: `lstsq` returns the residuals only where the rank is full), or the
@@ -27,7 +28,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.values import tensor_certainty
+from compilelint.static.values import External, tensor_certainty
 
 HAZARD = "graph-break"
 FALLBACK = True
@@ -40,6 +41,11 @@ NAMES = frozenset(
         " numpy.linalg.eig numpy.linalg.eigvals numpy.repeat numpy.ndarray.repeat"
     ).split()
 )
+OF_BOXES = frozenset(
+    f"{module}.{name}"
+    for module in ("torchvision.ops", "torchvision.ops.boxes", "torch.ops.torchvision")
+    for name in ("nms", "batched_nms", "remove_small_boxes")
+)
 CHECKS = {"torch._check_tensor_all": 0, "torch._check_tensor_all_with": 1}
 """Functions that read one argument, at this position, back whatever else they get; the table has no private names."""
 INSTEAD = {
@@ -47,15 +53,22 @@ INSTEAD = {
     "cov": "write it out: `c = x - x.mean(1, keepdim=True)`, then `c @ c.mT / (n - 1)`",
     "lstsq": "use `torch.linalg.solve(a.mT @ a, a.mT @ b)` where `a` has full rank",
 }
-WATCH = Watch(nodes=(ast.Call,), names=frozenset(name.rpartition(".")[2] for name in (*NAMES, *CHECKS)))
+WATCH = Watch(nodes=(ast.Call,), names=frozenset(name.rpartition(".")[2] for name in (*NAMES, *OF_BOXES, *CHECKS)))
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """One hit per call of one of NAMES or CHECKS that breaks over the values of its arguments."""
+    """One hit per call of one of NAMES, OF_BOXES or CHECKS that breaks over the values of its arguments."""
     if not isinstance(node, ast.Call):
         return
     callee = view.callee(node)
     yield from checked(node, CHECKS[callee], view) if callee in CHECKS else ()
+    if callee in OF_BOXES and isinstance(view.kind(node.func), External):
+        yield Hit(
+            node,
+            f"how many boxes `{view.text(node)}` keeps depends on the boxes (GB0036): Dynamo splits the graph here and"
+            " the host waits for the number",
+            "keep a fixed number of boxes in the compiled code (`scores.topk(k)`), and suppress overlaps behind it",
+        )
     found = view.breaks(node) if callee in NAMES else None
     if found in OF_DATA:
         yield Hit(
@@ -141,6 +154,26 @@ class Spread(nn.Module):
         run="(Spread(), [(torch.ones(2, 4), torch.ones(2))])",
         default="break",
         fullgraph="clean",
+    ),
+    Example(
+        code="""\
+import torch
+import torchvision
+from torch import nn
+from torchvision.ops import boxes as box_ops
+
+
+class Detect(nn.Module):
+    def __init__(self, overlap=0.5):
+        super().__init__()
+        self.overlap = overlap
+
+    def forward(self, boxes, scores, labels):
+        scores, best = scores.topk(8)
+        boxes = torchvision.ops.clip_boxes_to_image(boxes[best], (64, 64))
+        kept = box_ops.batched_nms(boxes, scores, labels[best], self.overlap)  # ~
+        return boxes[kept], torch.ops.torchvision.nms(boxes, scores, self.overlap)  # ~
+""",
     ),
 )
 

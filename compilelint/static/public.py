@@ -102,7 +102,8 @@ def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
 
 def _is_numpy_code(module: ModuleIndex) -> bool:
     """Whether a file computes with numpy or scipy and knows nothing of torch."""
-    packages = {bound.module.partition(".")[0] for bound in module.bindings.values() if isinstance(bound, Import)}
+    imported = {bound.module for bound in module.bindings.values() if isinstance(bound, Import)}
+    packages = {name.partition(".")[0] for name in imported - {"numpy.typing"}}
     return bool(packages & {"numpy", "scipy"}) and "torch" not in packages
 
 

@@ -90,6 +90,8 @@ def written_constant(node: ast.expr, view: View) -> bool:
         return all(written_constant(side, view) or is_number(side, view) for side in (made.left, made.right))
     if not isinstance(made, ast.Call) or not view.callee(made).startswith("torch.") or not made.args:
         return False
+    if isinstance(made.func, ast.Attribute) and view.callee(made).startswith("torch.Tensor."):
+        return written_constant(made.func.value, view)
     return not isinstance(view.kind(made.args[0]), Tensor) and all(is_number(part, view) for part in made.args)
 
 

@@ -137,6 +137,15 @@ F.softmax(x, -1)  # a tensor
 F.one_hot(index, 3)  # a tensor of int
 torch.sigmoid(x)  # a tensor of float
 torch.einsum("ij->i", x)  # a tensor of float
+torch.einsum("ij, ij ->", x, x)  # a scalar tensor of float
+torch.einsum("...j->...", x)  # a tensor of float
+torch.einsum("ij->i", x).argmin(0)  # a scalar tensor of int
+torch.einsum("ij->i", x).max(dim=0)[1]  # a scalar tensor of int
+torch.einsum("ij->i", x).max(0, keepdim=True)[1]  # a tensor of int
+torch.einsum("ij->i", x).sum(0, True)  # a tensor
+x.view(-1).argmax(0)  # a scalar tensor of int
+x.reshape(x.shape[0], -1).mean(dim=1)[0]  # a scalar tensor
+torch.zeros(3, 3).amax((0, 1))  # a tensor of float
 self.linear(x)  # a tensor of float
 self.lstm(x)  # a tuple of (a tensor of float, unknown)
 self.drop(index)  # a tensor of int

@@ -24,6 +24,38 @@ class Layer(nn.Module):
 probe(Layer()(x))  # a tensor of bool
 
 class Layer(nn.Module):
+    def __init__(self, count):
+        super().__init__()
+        for i in range(count):
+            self.register_buffer(f"mask_{i}", torch.ones(3) > 0)
+            setattr(self, "step_%d" % i, torch.tensor(i))
+            self.add_module("gate" + str(i), nn.Linear(3, 3))
+---
+layer = Layer(count)
+seen = (getattr(layer, f"mask_{count - 1}"), layer.mask_0, getattr(layer, "step_{}".format(0)), layer.gate0)
+probe(seen)  # a tuple of (a tensor of bool, a tensor of bool, a scalar tensor of int on the CPU, a `torch.nn.Linear`)
+
+class Layer(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.kind = kind
+    def forward(self, t):
+        return getattr(self, f"{self.kind}_reduction")(t)
+    def mean_reduction(self, t):
+        return t.mean() > 0
+    def sum_reduction(self, t):
+        return t.sum() > 0
+---
+probe(Layer("mean" if count else "sum")(x))  # a scalar tensor of bool
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a1, self.b1 = 1, "x"
+---
+probe(getattr(Layer(), "ab"[count % 2] + "1"))  # unknown
+
+class Layer(nn.Module):
     def __init__(self):
         super().__init__()
         self.inner = nn.ModuleList([nn.Linear(3, 3)])

@@ -319,6 +319,18 @@ probe(indices)  # a tensor of int
 *lead, n = x.shape
 probe(lead)  # a list of a Python int from a shape
 
+b, n, device = *x.shape, x.device
+probe((b, n, device))  # a tuple of (a Python int from a shape, a Python int from a shape, a Python object)
+
+first, *others, last = flag, *x.shape, mask
+probe((first, others, last))  # a tuple of (a Python bool passed in, a list of a Python int from a shape, a tensor of bool)
+
+*_, n, h, last = *x.shape, 4, mask
+probe((n, h, last))  # a tuple of (a Python int from a shape, 4, a tensor of bool)
+
+first, *rest = *x.shape, mask
+probe((first, rest))  # a tuple of (a Python int from a shape, a list of a Python int from a shape or a tensor of bool)
+
 y = x if count > 2 else x.sum().item()
 probe(y)  # a tensor of float or a number read back from a tensor
 

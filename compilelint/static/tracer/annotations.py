@@ -78,7 +78,9 @@ def _named(node: ast.Name | ast.Attribute, module: ModuleIndex, tracer: Tracer) 
         return tracer.instance_of(target)
     if isinstance(target, ast.expr):
         home = tracer.program.home(target, module, name) if isinstance(node, ast.Name) else module
-        return tracer.alias_value(target, home)
+        alias = tracer.alias_value(target, home)
+        if alias != UNKNOWN or name not in _TENSORS:  # `Tensor = Any`, where the library may be absent, says nothing
+            return alias
     if name in _TENSORS:
         value: Value = Tensor(_TENSORS[name], None, sure=False)
         return join_all([value, NONE]) if name == "OptTensor" else value

@@ -47,6 +47,33 @@ def _unpack(targets: list[ast.expr], value: Value, frame: Frame) -> None:
         store(target, part, frame)
 
 
+def side_by_side(target: ast.expr, node: ast.expr, frame: Frame) -> list[tuple[ast.expr, Value]] | None:
+    """What each target takes in `b, n, device = *x.shape, x.device`, where one starred item stands for several.
+
+    The items before it and behind it have their places from either end. None for other assignments.
+    """
+    if not isinstance(target, (ast.Tuple, ast.List)) or not isinstance(node, (ast.Tuple, ast.List)):
+        return None
+    several = [i for i, item in enumerate(node.elts) if isinstance(item, ast.Starred)]
+    if len(several) != 1:
+        return None
+    before, behind = node.elts[: several[0]], node.elts[several[0] + 1 :]
+    star = next((i for i, part in enumerate(target.elts) if isinstance(part, ast.Starred)), len(target.elts))
+    if star == len(target.elts) < len(before) + len(behind):
+        return None
+    spread = node.elts[several[0]]
+    inner = iterate(frame.kind(spread.value), frame) if isinstance(spread, ast.Starred) else UNKNOWN
+    shares = [inner] * len(target.elts)
+    last = min(len(behind), len(target.elts) - star - 1 if star < len(target.elts) else len(behind))
+    for place, item in enumerate(before[:star]):
+        shares[place] = frame.kind(item)
+    for place, item in enumerate(behind[len(behind) - last :], start=len(target.elts) - last):
+        shares[place] = frame.kind(item)
+    if star < len(target.elts):
+        shares[star] = join_all([inner, *map(frame.kind, [*before[star:], *behind[: len(behind) - last]])])
+    return list(zip(target.elts, shares, strict=True))
+
+
 def parts(value: Value, count: int, star: int | None, frame: Frame) -> list[Value]:
     """What each of `count` targets takes of a value that is unpacked; the one at `star`, what its list holds."""
     shares = [_shares(option, count, star, frame) for option in options(value)]
@@ -69,7 +96,7 @@ def _store_attribute(target: ast.Attribute, value: Value, frame: Frame) -> None:
     owner = evaluate(target.value, frame)
     for option in options(owner):
         # Only what a class does to itself is kept with the object: an instance stands for many.
-        if isinstance(option, Instance) and _is_receiver(target.value, frame):
+        if isinstance(option, Instance) and frame.is_receiver(target.value):
             before = option.attributes.get(target.attr)
             merged = value if before is None else join(before, value)
             option.attributes[target.attr] = merged
@@ -87,11 +114,6 @@ def _forget_below(path: str, env: Env) -> None:
     stale = [key for key in env if key.startswith(prefix)]
     for key in stale:
         del env[key]
-
-
-def _is_receiver(node: ast.expr, frame: Frame) -> bool:
-    arguments = frame.ref.node.args.args
-    return isinstance(node, ast.Name) and bool(arguments) and node.id == arguments[0].arg
 
 
 def _store_item(target: ast.Subscript, value: Value, frame: Frame) -> None:

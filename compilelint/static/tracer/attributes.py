@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from fnmatch import fnmatchcase
 from functools import cache
 
 from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef
@@ -138,9 +139,14 @@ def _of_instance(owner: Instance, name: str, frame: Frame) -> Value:
         return _class_attribute(member, frame)
     if name == "__class__":
         return Class(owner.ref)
+    if name == "__dict__":
+        return Mapping()
     assigned = frame.tracer.assigned_elsewhere(owner, name)
     if assigned is not None:
         return assigned
+    built = [value for key, value in owner.attributes.items() if "*" in key and fnmatchcase(name, key)]
+    if built:
+        return join_all(built)
     fallback = frame.tracer.program.method(owner.ref, "__getattr__")
     if isinstance(fallback, FunctionRef) and not owner.is_module:
         return frame.tracer.call(Function(fallback, owner), (Const(name),), {}, None, frame)

@@ -174,7 +174,9 @@ def takes_tensor(ref: FunctionRef, module: ModuleIndex, tracer: Tracer) -> bool:
     """Whether a parameter is annotated as a tensor, or used as only a tensor can be."""
     if tensor_parameters(ref.node):
         return True
-    parameters = (*ref.node.args.posonlyargs, *ref.node.args.args, *ref.node.args.kwonlyargs)
+    arguments = ref.node.args
+    several = [parameter for parameter in (arguments.vararg, arguments.kwarg) if parameter is not None]
+    parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *several)
     return any(
         isinstance(option, Tensor)
         for parameter in parameters

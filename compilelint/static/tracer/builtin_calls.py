@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from compilelint.static.tracer import attributes, narrowing, operators
+from compilelint.static.tracer import attributes, built_names, narrowing, operators
 from compilelint.static.tracer.callees import type_name
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import (
@@ -57,7 +57,6 @@ _PLAIN: dict[str, Value] = {
     "input": Scalar("str"),
     "callable": Scalar("bool"),
     "issubclass": Scalar("bool"),
-    "setattr": NONE,
 }
 
 
@@ -211,13 +210,22 @@ def _getattr(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame
     if len(args) < 2:
         return UNKNOWN
     if not isinstance(args[1], Const) or not isinstance(args[1].value, str):
-        return UNKNOWN
+        if not isinstance(node, ast.Call) or len(node.args) < 2:
+            return UNKNOWN
+        return built_names.read(args[0], built_names.name_of(node.args[1], frame), frame)
     found = attributes.get(args[0], args[1].value, frame)
     if len(args) > 2 and not isinstance(args[0], (Instance, Tensor, ExternalInstance, External)):
         return join(found, args[2]) if found != UNKNOWN else UNKNOWN
     if len(args) > 2 and isinstance(found, Method):
         return UNKNOWN
     return found
+
+
+def _setattr(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame: Frame) -> Value:
+    """`setattr(self, name, value)`: kept as an assignment to the attribute is, with what the class does to itself."""
+    if isinstance(node, ast.Call) and len(node.args) == len(args) == 3 and frame.is_receiver(node.args[0]):
+        built_names.write(args[0], built_names.name_of(node.args[1], frame), args[2])
+    return NONE
 
 
 def _hasattr(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame: Frame) -> Value:
@@ -294,6 +302,7 @@ _HANDLERS: dict[str, Callable[[Args, dict[str, Value], ast.AST | None, Frame], V
     "isinstance": _isinstance,
     "getattr": _getattr,
     "hasattr": _hasattr,
+    "setattr": _setattr,
     "iter": _iter,
     "next": _next,
     "type": _type,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from compilelint.static.tracer import library
+from compilelint.static.tracer import built_names, library
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import (
     NONE,
@@ -185,9 +185,8 @@ def module_method(
         value = (
             args[1] if len(args) > 1 else keywords.get("tensor", keywords.get("param", keywords.get("module", NONE)))
         )
-        if isinstance(args[0], Const) and isinstance(args[0].value, str):
-            before = receiver.attributes.get(args[0].value)
-            receiver.attributes[args[0].value] = value if before is None else join(before, value)
+        if isinstance(node, ast.Call) and node.args:
+            built_names.write(receiver, built_names.name_of(node.args[0], frame), value)
         return NONE
     if name == "compile":
         frame.tracer.compile_site(receiver, keywords, node, frame)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from compilelint.static.tracer.ranks import reduced
 from compilelint.static.values import NONE, Const, Sequence, Tensor, Value, options, tensors_in
 
 Keywords = dict[str, Value]
@@ -21,6 +22,8 @@ def form_of_result(result: Value, tail: str, args: tuple[Value, ...], keywords: 
     first = next((tensor for arg in args[:1] for tensor in tensors_in(arg)), None)
     if tail in _PAIRS or tail in _BY_DIMENSION:
         rank = first.rank if first is not None and tail in _KEEP_RANK else None
+        if tail in _BY_DIMENSION and _has_dimension(args, keywords):
+            rank = reduced(args, keywords)
         values = Tensor(first.element, rank, first.sure) if first is not None else Tensor()
         pair = Sequence("tuple", (values, Tensor("int", rank)))
         return pair if tail in _PAIRS or _has_dimension(args, keywords) else values

@@ -102,6 +102,11 @@ class Frame:
         """What was recorded for an expression; UNKNOWN if no path reached it."""
         return self.kinds.get(node, UNKNOWN)
 
+    def is_receiver(self, node: ast.expr) -> bool:
+        """Whether an expression is the function's first parameter: in a method, the object itself."""
+        arguments = self.ref.node.args.args
+        return isinstance(node, ast.Name) and bool(arguments) and node.id == arguments[0].arg
+
     def mark_driver(self) -> None:
         """Note, here and in all callers, that this code drives models: it runs, trains, loads or builds them."""
         frame: Frame | None = self

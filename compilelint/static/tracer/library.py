@@ -15,6 +15,7 @@ from compilelint.static.tracer.forms import form_of_result
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.tracer.grammar import value_of_return
 from compilelint.static.tracer.operators import binary, compare, element
+from compilelint.static.tracer.ranks import rank_of_result
 from compilelint.static.values import (
     NONE,
     UNKNOWN,
@@ -56,26 +57,6 @@ _SAME_ELEMENT = frozenset(
     ).split()
 )
 _JOINS = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack"})
-_SAME_RANK = frozenset(
-    (
-        "clone contiguous detach clamp abs neg relu exp log sqrt long int float bool half double to cuda cpu add "
-        "sub mul div masked_fill bitwise_not logical_not sigmoid tanh sin cos round floor ceil requires_grad_ eq "
-        "ne lt le gt ge isnan isinf isfinite logical_and logical_or zeros_like ones_like minimum maximum pow "
-        "square type_as sign ceil_ floor_ clamp_ mul_ add_ cumsum cumprod flip roll argsort rsqrt reciprocal nan_to_num"
-    ).split()
-)
-_REDUCTIONS = frozenset(
-    (
-        "sum mean prod std var any all max min amax amin argmax argmin norm median nanmedian logsumexp count_nonzero "
-        "nansum nanmean"
-    ).split()
-)
-_VECTORS = frozenset(
-    {"torch.arange", "torch.linspace", "torch.logspace", "torch.randperm", "torch.flatten", "torch.bincount"}
-)
-_SIZED = frozenset(
-    {"torch.zeros", "torch.ones", "torch.empty", "torch.rand", "torch.randn", "torch.full", "torch.randint"}
-)
 _TENSOR_PREFIXES = (
     "torch.nn.functional.", "torch.linalg.", "torch.fft.", "torch.special.", "torch.ops.aten.", "einops.",
     "einx.", "torch_scatter.", "torchvision.ops.", "xformers.ops.", "flash_attn.",
@@ -273,7 +254,7 @@ def _refine(result: Value, name: str, tail: str, args: tuple[Value, ...], keywor
         kind = "int"
     # A method of something that only looks like a tensor gives something that only looks like one.
     sure = like is None or like.sure or not name.startswith("torch.Tensor.")
-    return Tensor(kind, _rank(name, tail, args, keywords, like), sure, _on_host(tail, args, keywords, like))
+    return Tensor(kind, rank_of_result(name, tail, args, keywords, like), sure, _on_host(tail, args, keywords, like))
 
 
 def _dtype(value: Value) -> Element | None:
@@ -292,28 +273,6 @@ def _factory_element(tail: str, args: tuple[Value, ...]) -> Element | None:
         return element(args[1]) if len(args) > 1 else None
     kinds = {element(arg) for arg in args}
     return "float" if "float" in kinds else ("int" if None not in kinds else None)
-
-
-def _rank(name: str, tail: str, args: tuple[Value, ...], keywords: Keywords, like: Tensor | None) -> int | None:
-    if name in _VECTORS or (tail == "flatten" and len(args) == 1):
-        return 1
-    if tail in _REDUCTIONS and like is not None and len(args) == 1 and not keywords.keys() & {"dim", "axis"}:
-        return 0
-    if name in _SIZED:
-        return _rank_of_size(args)
-    if tail in _SAME_RANK and like is not None:
-        others = [o.rank for a in args for o in options(a) if isinstance(o, Tensor)]
-        return max(r for r in others if r is not None) if others and None not in others else None
-    return None
-
-
-def _rank_of_size(args: tuple[Value, ...]) -> int | None:
-    first = args[0] if args else UNKNOWN
-    if isinstance(first, Sequence) and first.items is not None:
-        return len(first.items)
-    if args and all(isinstance(a, (Const, Scalar)) and a.type == "int" for a in args):
-        return len(args)
-    return None
 
 
 def _on_host(tail: str, args: tuple[Value, ...], keywords: Keywords, like: Tensor | None) -> bool:

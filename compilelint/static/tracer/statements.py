@@ -9,7 +9,7 @@ from compilelint.static.definitions import ClassRef, function_ref
 from compilelint.static.index import absolute_module, imported_modules
 from compilelint.static.syntax import nodes_in
 from compilelint.static.tracer import attributes, effects, overloads
-from compilelint.static.tracer.assignment import parts, store
+from compilelint.static.tracer.assignment import parts, side_by_side, store
 from compilelint.static.tracer.expressions import evaluate, iterate
 from compilelint.static.tracer.frame import Env, Frame, join_envs
 from compilelint.static.tracer.narrowing import narrowed, test
@@ -49,7 +49,11 @@ def _assign(node: ast.Assign, frame: Frame) -> None:
     value = evaluate(node.value, frame)
     effects.note_assignment(node, frame)
     for target in node.targets:
-        store(target, value, frame)
+        shares = side_by_side(target, node.value, frame)
+        if shares is None:
+            store(target, value, frame)
+        for part, share in shares or ():
+            store(part, share, frame)
 
 
 def _annotated(node: ast.AnnAssign, frame: Frame) -> None:
