@@ -322,8 +322,8 @@ probe(lead)  # a list of a Python int from a shape
 b, n, device = *x.shape, x.device
 probe((b, n, device))  # a tuple of (a Python int from a shape, a Python int from a shape, a Python object)
 
-first, *others, last = flag, *x.shape, mask
-probe((first, others, last))  # a tuple of (a Python bool passed in, a list of a Python int from a shape, a tensor of bool)
+first, *others, last = count, *x.shape, mask
+probe((first, others))  # a tuple of (a Python int passed in, a list of a Python int from a shape)
 
 *_, n, h, last = *x.shape, 4, mask
 probe((n, h, last))  # a tuple of (a Python int from a shape, 4, a tensor of bool)
