@@ -425,3 +425,33 @@ def test_what_apply_is_given_meets_a_module(body: str) -> None:
     visit = "        def visit(layer):\n            if isinstance(layer, nn.Linear):\n                probe(layer)\n"
     seen = probe(f"{HEAD}{layers}    def forward(self, x):\n{visit}        {body}.apply(visit)\n        return x\n")
     assert seen.functions() == {"Model.forward.<locals>.visit"}
+
+
+CHOICES = """
+class Base(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.how = self.__class__.__name__
+class L3(Base):
+    def forward(self, x):
+        how = open('how').read()
+        return ({chosen})(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "chosen", "entered"),
+    [
+        (12, "LOSSES[how]", ""),  # one of many, each of which would be walked wherever one is called
+        (0, "LOSSES[how]", "012345678"),
+        (12, "LOSSES['L2']", "2"),
+        (12, "LOSSES[self.how]", "3"),
+        (12, "_loss_1 if how else _loss_2", "12"),
+    ],
+)
+def test_of_many_functions_none_is_followed(lines: int, chosen: str, entered: str) -> None:
+    body = "    pass\n" * lines + "    probe(t)\n"
+    losses = "".join(f"def _loss_{n}(t):\n{body}" for n in range(9))
+    table = "LOSSES = {" + ", ".join(f"'L{n}': _loss_{n}" for n in range(9)) + "}\n"
+    seen = probe(f"{HEAD}{losses}{table}{CHOICES.format(chosen=chosen)}")
+    assert seen.functions() == {f"_loss_{n}" for n in entered}

@@ -205,6 +205,8 @@ def _class_attribute(member: ClassAttribute, frame: Frame) -> Value:
 
 
 def _of_class(owner: Class, name: str, frame: Frame) -> Value:
+    if name == "__name__":
+        return Const(owner.ref.node.name)
     member = frame.tracer.program.method(owner.ref, name)
     if isinstance(member, FunctionRef):
         value = frame.tracer.decorated(member)

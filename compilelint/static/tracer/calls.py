@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from compilelint.static.definitions import is_small
 from compilelint.static.enums import is_text_enum
 from compilelint.static.tracer import attributes, builtin_calls, containers, effects, library
 from compilelint.static.tracer.callees import call_back, callee_name, handles_models, is_host_call
@@ -34,6 +35,11 @@ from compilelint.static.values import (
 
 Keywords = dict[str, Value]
 """Keyword arguments; `*` and `**` hold what an argument list of unknown length carries."""
+
+
+MOST_CALLEES = 8
+"""A call of one of more functions than this, as from a table of losses, is not followed: it says of none of them that
+it runs, and each unit with such a call would walk them all. Small ones, as in a table of lambdas, do not count."""
 
 
 def call_node(node: ast.Call, frame: Frame) -> Value:
@@ -90,8 +96,17 @@ def _super(args: tuple[Value, ...], frame: Frame) -> Value:
 def call(function: Value, args: tuple[Value, ...], keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
     """What calling `function` returns; functions of the project are entered."""
     if isinstance(function, Union):
+        if sum(map(_takes_long, function.options)) > MOST_CALLEES:
+            return UNKNOWN
         return join_all(_call(option, args, keywords, node, frame) for option in function.options)
     return _call(function, args, keywords, node, frame)
+
+
+def _takes_long(function: Value) -> bool:
+    """Whether a call of a function leads into much code."""
+    if isinstance(function, Function):
+        return not is_small(function.ref.node)
+    return isinstance(function, (Instance, Partial, Compiled))
 
 
 def _call(function: Value, args: tuple[Value, ...], keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
