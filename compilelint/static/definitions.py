@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache
 
-from compilelint.static.index import FunctionNode, Scope
-from compilelint.static.syntax import statements_in
+from compilelint.static.bodies import WithoutBody, with_body
+from compilelint.static.index import FunctionNode, ModuleIndex, Scope
+from compilelint.static.syntax import first_line, inner_statements, walked_statements
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,7 +151,9 @@ def _assigned_by_node(node: ast.ClassDef, module: str, qualname: str) -> dict[st
 
 def _attribute_assignments(method: FunctionRef) -> Iterator[tuple[str, ast.expr]]:
     receiver = method.node.args.args[0].arg
-    for node in statements_in(method.node):
+    if not _may_assign(method.node, receiver):
+        return
+    for node in walked_statements(with_body(method.node)):
         if isinstance(node, (ast.Assign, ast.AnnAssign)):
             for target, value in assignments(node):
                 owner = target.value if isinstance(target, ast.Subscript) else target
@@ -156,6 +161,16 @@ def _attribute_assignments(method: FunctionRef) -> Iterator[tuple[str, ast.expr]
                     continue
                 if owner.value.id == receiver:
                     yield owner.attr if owner is target else f"{owner.attr}[]", value
+
+
+def _may_assign(method: Scope, receiver: str) -> bool:
+    """False where the text of a method without its body says that it assigns nothing on its receiver."""
+    if not isinstance(method, WithoutBody):
+        return True
+    lines = method.written[method.lineno - 1 : method.end_lineno]
+    target = rf"(?:^|[=,;:(\[*])\s*{receiver}\s*\.\s*\w+\s*(?:[\[,)\]:].*)?"
+    assigns = re.compile(rf"(?:{target}|^\s*[)\]].*)(?<![=!<>])=(?!=)")
+    return any("=" in line and assigns.search(line) is not None for line in lines)
 
 
 def assignments(node: ast.Assign | ast.AnnAssign) -> Iterator[tuple[ast.expr, ast.expr]]:
@@ -167,34 +182,53 @@ def assignments(node: ast.Assign | ast.AnnAssign) -> Iterator[tuple[ast.expr, as
             yield target, node.value
 
 
-@lru_cache(maxsize=256)
-def assigned_from_outside(tree: ast.Module) -> dict[str, list[ast.expr]]:
-    """By attribute, what a file assigns to attributes of anything but `self`: `layer.attention.cache = Cache(…)`."""
-    found: dict[str, list[ast.expr]] = {}
-    for node in statements_in(tree):
+def assigned_from_outside(module: ModuleIndex, name: str) -> list[ast.expr]:
+    """What a file assigns to an attribute of anything but `self`: `layer.attention.cache = Cache(…)`."""
+    target = re.compile(rf"(?<!\bself)(?<!\bcls)\.{re.escape(name)}\s*(?:[,)\]].*)?(?<![=!<>])=(?!=)")
+    lines = _lines_with(f".{name}", target, module)
+    found: list[ast.AST] = [module.tree] if lines else []
+    values: list[ast.expr] = []
+    for node in found:
+        found += [with_body(inner) for inner in inner_statements(node) if _is_around(inner, lines)]
         if isinstance(node, ast.Assign):
-            for target, value in assignments(node):
-                if isinstance(target, ast.Attribute) and not _is_self(target.value):
-                    found.setdefault(target.attr, []).append(value)
-    return found
+            for place, value in assignments(node):
+                if isinstance(place, ast.Attribute) and place.attr == name and not _is_self(place.value):
+                    values.append(value)
+    return values
 
 
-@lru_cache(maxsize=256)
-def constructed_in(tree: ast.Module) -> dict[str, list[tuple[ast.Call, FunctionNode | None]]]:
-    """By class name, where a file calls it, and in which function: `Trainer(Generator())`."""
-    found: dict[str, list[tuple[ast.Call, FunctionNode | None]]] = {}
-    _note_constructions(tree, None, found)
-    return found
+def constructed_in(module: ModuleIndex, name: str) -> list[tuple[ast.Call, FunctionNode | None]]:
+    """Where a file calls one of its classes, and in which function: `Trainer(Generator())`."""
+    called = re.compile(rf"(?<!class )\b{re.escape(name)}\s*\(")
+    lines = _lines_with(name, called, module) if name[:1].isupper() else []
+    return list(_constructions(module.tree, name, None, lines)) if lines else []
 
 
-def _note_constructions(
-    node: ast.AST, scope: FunctionNode | None, found: dict[str, list[tuple[ast.Call, FunctionNode | None]]]
-) -> None:
+def _constructions(
+    node: ast.AST, name: str, scope: FunctionNode | None, lines: list[int]
+) -> Iterator[tuple[ast.Call, FunctionNode | None]]:
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Call) and isinstance(child.func, ast.Name) and child.func.id[:1].isupper():
-            found.setdefault(child.func.id, []).append((child, scope))
-        inner = child if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)) else scope
-        _note_constructions(child, inner, found)
+        if not isinstance(child, ast.stmt) or _is_around(child, lines):
+            if isinstance(child, ast.Call) and isinstance(child.func, ast.Name) and child.func.id == name:
+                yield child, scope
+            inner = child if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)) else scope
+            yield from _constructions(with_body(child), name, inner, lines)
+
+
+def _lines_with(text: str, pattern: re.Pattern[str], module: ModuleIndex) -> list[int]:
+    """The 1-based lines of a file that hold a text where a pattern matches: few of its functions need a look then."""
+    return [
+        number for number, line in enumerate(module.lines, start=1) if text in line and pattern.search(line) is not None
+    ]
+
+
+def _is_around(node: ast.AST, lines: list[int]) -> bool:
+    """Whether any of some lines may lie in a statement, its decorators included."""
+    if not isinstance(node, ast.stmt):
+        return True
+    first, last = first_line(node), node.end_lineno or node.lineno
+    following = bisect_left(lines, first)
+    return following < len(lines) and lines[following] <= last
 
 
 def _is_self(node: ast.expr) -> bool:

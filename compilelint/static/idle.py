@@ -26,7 +26,7 @@ def outcome_of_idle(task: Task, program: Program, shown: Callable[[Path], str], 
     """What a task gives in which no walk starts; None for any other. `kept` as for `walk.Walk`."""
     if task.entry_points or task.public is not None:
         return None
-    program.begin()
+    program.begin(task.modules)
     modules = [module for name in task.modules if (module := program.module(name))]
     if any(_starts_walk(program, module) for module in modules):
         return None

@@ -29,7 +29,7 @@ class Import:
     attribute: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class ModuleIndex:
     """What one file defines. `name` is dotted; `bindings` maps each module-level name to what binds it.
 

@@ -1,12 +1,12 @@
 """One file as parts that change apart: what can be asked of it, each with a digest that a comment does not change.
 
 A part is a text: `code` (all of it), `surface` (all but the bodies of functions), `body F` and `class C` (the bodies of
-one function, of all methods of one class), `assigned C` (what the methods of a class assign to their object), `outside`
-(what the file assigns to attributes of other objects), `starts` (where it speaks of compilation, if in comments),
-`head` (the first lines, comments and all), `plan HOW F` (what the rest of the file has rules ask about in a function
-that is looked at in that way, see `dispatch.asking`), `made NAME` (what the file binds to a name), `given C` (what the
-file passes to the constructor of a class). `F` and `C` are qualified names; of several definitions of one name the
-second is `F#2`.
+one function, of all methods of one class), `assigned C` (what the methods of a class assign to their object), `outside
+NAME` (what the file assigns to that attribute of other objects), `starts` (where it speaks of compilation, if in
+comments), `head` (the first lines, comments and all), `plan HOW F` (what the rest of the file has rules ask about in a
+function that is looked at in that way, see `dispatch.asking`), `made NAME` (what the file binds to a name), `given C`
+(what the file passes to the constructor of a class). `F` and `C` are qualified names; of several definitions of one
+name the second is `F#2`.
 
 Lines between statements that hold nothing but a comment, and blank ones, are in no part. So the lines of a part that
 has not changed can be found again wherever they have moved to.
@@ -20,9 +20,11 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
 from compilelint.static import link
+from compilelint.static.bodies import with_bodies
 from compilelint.static.definitions import ClassRef, assigned, assigned_from_outside, constructed_in, is_small
 from compilelint.static.index import FunctionNode, ModuleIndex, Scope
 from compilelint.static.questions import makers_of
+from compilelint.static.syntax import first_line
 from compilelint.static.text import digest_of
 
 CODE = "code"
@@ -46,9 +48,13 @@ class Parts:
     def __init__(self, module: ModuleIndex) -> None:
         self._module = module
         self._functions = list(_numbered(_functions(module.tree.body, "")))
-        self._first_lines = [_first_line(node) for _, node in self._functions]
+        self._first_lines = [first_line(node) for _, node in self._functions]
         self._names = {(node.lineno, node.col_offset): name for name, node in self._functions}
         self._digests: dict[str, str] = {}
+
+    def lay_out(self) -> None:
+        """Find out now which lines are in which part."""
+        _ = self._layout
 
     def name(self, line: int, column: int) -> str:
         """The name of the function or method whose `def` stands there; "" for one inside a function, or a lambda."""
@@ -97,9 +103,8 @@ class Parts:
             return _digest_of(_starts(self._module))
         if part == HEAD:
             return _digest_of(self._module.lines[: link.HEAD_LINES])
-        if part == OUTSIDE:
-            found = assigned_from_outside(self._module.tree)
-            return _digest_of((name, *map(ast.dump, values)) for name, values in found.items())
+        if sort == OUTSIDE:
+            return _digest_of(map(ast.dump, assigned_from_outside(self._module, name)))
         if sort == "class":
             return _digest_of([self._digest(body) for body in self._lines if body.startswith(f"body {name}.")])
         if part == CODE:
@@ -107,7 +112,7 @@ class Parts:
         if sort == MADE:
             return _digest_of(sorted(makers_of(self._module.tree, name)))
         if sort == GIVEN:
-            sites = constructed_in(self._module.tree).get(name, ())
+            sites = constructed_in(self._module, name)
             return _digest_of(ast.dump(part) for site in sites for part in site if part is not None)
         if sort == "assigned":
             classes = [ref for ref in link.classes(self._module) if ref.qualname == name]
@@ -116,19 +121,38 @@ class Parts:
             return ""
         return _digest_of([self._small.get(part, []), *(self._module.lines[line - 1] for line in self._lines[part])])
 
-    @cached_property
+    @property
     def _lines(self) -> dict[str, list[int]]:
         """The lines of the surface and of each body, in order."""
+        return self._layout[0]
+
+    @property
+    def _small(self) -> dict[str, list[bool]]:
+        """For each part, which of the functions that stand in it are small: a comment may make one large."""
+        return self._layout[1]
+
+    @cached_property
+    def _layout(self) -> tuple[dict[str, list[int]], dict[str, list[bool]]]:
+        body = with_bodies(self._module.tree).body
+        pieces = list(_pieces(body))
+        small: dict[str, list[bool]] = {}
+        for _, _, node in pieces:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                small.setdefault(self.body_at(node.lineno), []).append(is_small(node))
+        held = {line for first, last, _ in pieces for line in range(first, last + 1)}
+        return self._owned(_numbered(_functions(body, "")), held), small
+
+    def _owned(self, functions: Iterable[tuple[str, FunctionNode]], held: set[int]) -> dict[str, list[int]]:
+        """The lines of each part; those `held` by a statement are in one, whatever is in them."""
         lines = self._module.lines
         found: dict[str, list[int]] = {SURFACE: []}
         owners = [SURFACE] * (len(lines) + 1)
-        for name, node in self._functions:
+        for name, node in functions:
             found[f"body {name}"] = []
-            first = _first_line(node.body[0])
+            first = first_line(node.body[0])
             if not lines[first - 1].encode()[: node.body[0].col_offset].strip() or first < node.body[0].lineno:
                 last = node.end_lineno or first
                 owners[first : last + 1] = [f"body {name}"] * (last + 1 - first)
-        held = {line for first, last, _ in _pieces(self._module.tree.body) for line in range(first, last + 1)}
         for line, text in enumerate(lines, start=1):
             bare = text.strip()
             if line in held or (bare and not bare.startswith("#")):
@@ -136,23 +160,8 @@ class Parts:
         return found
 
     @cached_property
-    def _small(self) -> dict[str, list[bool]]:
-        """For each part, which of the functions that stand in it are small: a comment may make one large."""
-        found: dict[str, list[bool]] = {}
-        for _, _, node in _pieces(self._module.tree.body):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                found.setdefault(self.body_at(node.lineno), []).append(is_small(node))
-        return found
-
-    @cached_property
     def _anchors(self) -> dict[int, Anchor]:
         return {line: (part, number) for part, lines in self._lines.items() for number, line in enumerate(lines)}
-
-
-def _first_line(node: ast.stmt) -> int:
-    """The first line of a statement, that of its first decorator where it has one."""
-    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
 def _functions(body: Iterable[ast.stmt], prefix: str) -> Iterator[tuple[str, FunctionNode]]:
@@ -175,7 +184,7 @@ def _numbered(functions: Iterable[tuple[str, FunctionNode]]) -> Iterator[tuple[s
 
 def _blocks(statement: ast.stmt) -> Iterator[tuple[list[ast.stmt], int]]:
     """The statement lists inside a statement, each with the line where its own header starts, 0 without one."""
-    first = _first_line(statement)
+    first = first_line(statement)
     for field in ("body", "orelse", "finalbody"):
         block = getattr(statement, field, None)
         if block:
@@ -191,10 +200,10 @@ def _pieces(body: Iterable[ast.stmt]) -> Iterator[tuple[int, int, ast.stmt]]:
     for statement in body:
         blocks = list(_blocks(statement))
         if not blocks:
-            yield _first_line(statement), statement.end_lineno or statement.lineno, statement
+            yield first_line(statement), statement.end_lineno or statement.lineno, statement
         for block, header in blocks:
             if header:
-                yield header, _first_line(block[0]) - 1, statement
+                yield header, first_line(block[0]) - 1, statement
             yield from _pieces(block)
 
 

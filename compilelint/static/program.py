@@ -10,11 +10,12 @@ import ast
 import io
 import sys
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from compilelint.notebook import Notebook, NotebookError, is_notebook
+from compilelint.static.bodies import fill_in_bodies, leave_out_bodies
 from compilelint.static.definitions import (
     ClassAttribute,
     ClassRef,
@@ -99,6 +100,7 @@ class Program:
         self._found: dict[str, Path | None] = {}
         self._missed: dict[str, list[Path]] = {}
         self._digests: dict[Path, str] = {}
+        self._unit: frozenset[str] = frozenset()
         self.asked: set[str] = set()
         """The modules that something was asked of since `begin`, whether there are such or not."""
         self._named: set[str] = set()
@@ -107,6 +109,8 @@ class Program:
         """Kept by `reading.parts_of`."""
         self.noted: set[Note] = set()
         """What was looked into besides the surface of files, see `note`."""
+        self.last_look: Callable[[ModuleIndex], object] = lambda _: None
+        """Is called with each file that is about to lose the bodies of its functions."""
         self._claim(files)
 
     def _claim(self, files: tuple[Path, ...]) -> None:
@@ -147,7 +151,11 @@ class Program:
 
     def _parsed(self, path: Path, name: str) -> ModuleIndex | None:
         try:
-            return parse_module(self._bytes(path), path, name)
+            module = parse_module(self._bytes(path), path, name)
+            if name not in self._unit:
+                self.last_look(module)
+                leave_out_bodies(module.tree, module.lines)
+            return module
         except ReadError as error:
             self.failures[path] = error
             return None
@@ -180,8 +188,16 @@ class Program:
                 missed.append(candidate)
         return None
 
-    def begin(self) -> None:
-        """Forget what was asked for so far: `read` and `absent` tell what is asked for from here on."""
+    def begin(self, unit: Iterable[str] = ()) -> None:
+        """Forget what was asked for so far: `read` and `absent` tell what is asked for from here on.
+
+        All functions of the modules in `unit` will be looked at. Of others that are read, few will be entered.
+        """
+        self._unit = frozenset(unit)
+        for name in self._unit:
+            module = self._modules.get(name)
+            if module is not None:
+                fill_in_bodies(module.tree)
         self.asked.clear()
         self._named.clear()
         self.noted.clear()

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from compilelint.model import Finding, Rewrite, Span, Step
-from compilelint.static.parts import CODE, GIVEN, MADE, PLAN, STARTS, SURFACE, Parts, Pattern
+from compilelint.static.index import ModuleIndex
+from compilelint.static.parts import CODE, GIVEN, MADE, OUTSIDE, PLAN, STARTS, SURFACE, Parts, Pattern
 from compilelint.static.program import Note, Program, ReadError, parse_module
 from compilelint.static.work import NAMES, Reading, Task
 
@@ -54,6 +55,12 @@ def parts_of(program: Program, name: str) -> Parts | None:
     return program.parts[name]
 
 
+def lay_out(program: Program, module: ModuleIndex) -> None:
+    """Have the parts of a module ready before its functions lose their bodies."""
+    program.parts[module.name] = parts = Parts(module)
+    parts.lay_out()
+
+
 def parts_now(data: bytes, path: Path) -> Parts | None:
     """The parts of a file of this content; None if it cannot be parsed."""
     try:
@@ -70,7 +77,7 @@ def _wanted(parts: Parts, notes: Iterable[Note]) -> Iterator[str]:
             yield parts.class_at(sort, name, line)
         elif sort == PLAN:
             yield parts.plan_at(name, line)
-        elif sort in (MADE, GIVEN):
+        elif sort in (MADE, GIVEN, OUTSIDE):
             yield f"{sort} {name}"
         else:
             yield sort

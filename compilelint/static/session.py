@@ -27,6 +27,7 @@ from compilelint.static.work import Outcome, Task, second_pass, units
 if TYPE_CHECKING:
     from compilelint.config import Settings
     from compilelint.static.dispatch import Dispatch
+    from compilelint.static.index import ModuleIndex
     from compilelint.static.tracer.frame import Frame
 
 Result = TypeVar("Result")
@@ -146,6 +147,7 @@ class _Session:
             version = f"{chosen(settings.target_torch)} {settings.engine}"
             context = context_of(self.base, names, version, own_code())
             self.cache = Cache(cache, context, self.base, lambda *asked: self._dispatch.pattern(*asked))
+            self.program.last_look = self._last_look
 
     def run(self) -> StaticResult:
         """Walk every region of every file, then the public functions that none of them entered."""
@@ -202,6 +204,11 @@ class _Session:
         most = self._asked.most_common(1)[0][1] if self._asked else 0
         shared = [name for name, count in self._asked.items() if count >= max(SHARED_BY, most // 2)]
         _with_deep_stack(lambda: [self.program.module(name) for name in shared])
+
+    def _last_look(self, module: ModuleIndex) -> None:
+        from compilelint.static.reading import lay_out
+
+        lay_out(self.program, module)
 
     def _size(self, task: Task) -> int:
         return len(task.modules if task.public is None else task.public)

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from compilelint.rule import View
+from compilelint.static.bodies import WithoutBody
 from compilelint.static.syntax import children, inner_statements, statements_in
 from compilelint.static.values import (
     UNKNOWN,
@@ -28,7 +29,7 @@ from compilelint.static.values import (
 )
 
 Scope: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
-_NESTED = frozenset((ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef))
+_NESTED = frozenset((ast.FunctionDef, WithoutBody, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef))
 
 
 @lru_cache(maxsize=2048)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from functools import lru_cache
 
+from compilelint.static.bodies import WithoutBody
+
 _NOT_NODES = frozenset(
     (
         "ctx op ops id attr arg name asname module level kind type_comment type_ignores simple conversion is_async "
@@ -17,7 +19,7 @@ _INNER = {
     for kind in vars(ast).values()
     if isinstance(kind, type) and issubclass(kind, ast.AST)
 } | {ast.Constant: (), ast.MatchSingleton: (), ast.Global: (), ast.Nonlocal: ()}
-
+_INNER[WithoutBody] = _INNER[ast.FunctionDef]
 
 _BLOCKS: dict[type[ast.AST], tuple[str, ...]] = {
     kind: tuple(field for field in kind._fields if field in ("body", "handlers", "orelse", "finalbody", "cases"))
@@ -46,11 +48,22 @@ def inner_statements(node: ast.AST) -> list[ast.AST]:
 @lru_cache(maxsize=16384)
 def statements_in(tree: ast.AST) -> tuple[ast.AST, ...]:
     """`tree` and the statements, handlers and cases among `nodes_in(tree)`, in its order: a tenth of the nodes."""
+    return tuple(walked_statements(tree))
+
+
+def walked_statements(tree: ast.AST) -> list[ast.AST]:
+    """As `statements_in`, for one look: nothing is kept."""
     found = [tree]
     for node in found:
         for field in _BLOCKS.get(node.__class__, ()):
             found += getattr(node, field)
-    return tuple(found)
+    return found
+
+
+def first_line(node: ast.stmt) -> int:
+    """The first line of a statement, that of its first decorator where it has one."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
 @lru_cache(maxsize=16384)

@@ -83,7 +83,7 @@ class Walk:
 
     def outcome(self) -> Outcome:
         """Do the task."""
-        self.program.begin()
+        self.program.begin(self.task.modules)
         named = [module for name in self.task.modules if (module := self.program.module(name))]
         modules = [module for module in named if not link.is_template(self.program, module)]
         if self.task.public is None:

@@ -17,7 +17,7 @@ from compilelint.static.definitions import (
 )
 from compilelint.static.enums import is_enum, is_text_enum
 from compilelint.static.index import FunctionNode
-from compilelint.static.parts import GIVEN
+from compilelint.static.parts import GIVEN, OUTSIDE
 from compilelint.static.questions import assigned_once, stored_names
 from compilelint.static.syntax import nodes_in
 from compilelint.static.tracer.annotations import value_of_annotation
@@ -120,7 +120,7 @@ def _given(ref: ClassRef, tracer: Tracer) -> dict[str, Value]:
     if module is None or not isinstance(member, FunctionRef):
         return {}
     tracer.program.note(module.name, GIVEN, ref.qualname)
-    sites = constructed_in(module.tree).get(ref.qualname, [])
+    sites = constructed_in(module, ref.qualname)
     found: dict[str, list[Value]] = {}
     for call, scope in sites if len(sites) <= MAX_SITES else ():
         frame = tracer.module_frame(module)
@@ -192,8 +192,8 @@ def assigned_elsewhere(owner: Instance, name: str, tracer: Tracer) -> Value | No
     module = tracer.program.module(owner.ref.module)
     if module is not None and all(value == NONE for value in found):
         frame = tracer.module_frame(module)
-        tracer.program.note(module.name, "outside")
-        outside = assigned_from_outside(module.tree).get(name, ())
+        tracer.program.note(module.name, OUTSIDE, name)
+        outside = assigned_from_outside(module, name)
         found += [tracer.evaluate(value, frame) for value in outside[:MAX_SITES]]
     return join_all(found) if found else None
 
