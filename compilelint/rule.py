@@ -215,6 +215,12 @@ class View(Protocol):
     def settings(self, node: ast.expr) -> tuple[Setting, ...]:
         """What driving code changes like that on the module of torch at `node`, such as `p` of a dropout."""
 
+    def made_with(self, node: ast.Attribute) -> Place | None:
+        """Where driving code makes objects anew that have another value at the attribute `node` each time.
+
+        None unless it passes such objects to what is compiled, and this function is handed one of them.
+        """
+
     def singly(self) -> Place | None:
         """Where a loop compiles the module that this code belongs to as one of several; None if none does."""
 

@@ -11,10 +11,10 @@ Dynamo guards on what it read: the value of a text or flag, the length of a list
 The next call finds another one and compiles the function again, in the middle of serving. A text, a list that gets
 longer, or a number that is compared costs one compilation for each value, up to the recompile limit. So does a float
 that goes into `F.dropout`, `math.exp` and other operations for which Dynamo keeps numbers as they are, any number that
-is computed with under `dynamic=False`, and an int in a dict of a module. A flag that a schedule flips compiles in the
-middle of a run. A flag that goes on and off around each call, any other number, what may be None and an object of
-another class cost one more in all, which a warm-up with both hides: they are reported as possible only. Measured on
-torch 2.13.
+is computed with under `dynamic=False`, and an int on a class or in a dict of a module. A flag that a schedule flips
+compiles in the middle of a run. A flag that goes on and off around each call, any other number, what may be None and an
+object of another class cost one more in all, which a warm-up with both hides: they are reported as possible only.
+Measured on torch 2.13.
 
 ## Write instead
 Decide in the driving code: call another function, or compile one callable for each mode.
@@ -41,7 +41,7 @@ from compilelint.static.kept_numbers import keeper_of
 from compilelint.static.moving import moved_on
 from compilelint.static.number_uses import computed_with, is_dict, spellings
 from compilelint.static.state import first_read, held, is_integer, is_module, used_at, written
-from compilelint.static.values import NONE, Const, Instance, Scalar, Sequence, Value, options
+from compilelint.static.values import NONE, Class, Const, Instance, Scalar, Sequence, Value, options
 
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Attribute,))
@@ -57,7 +57,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if first_read(node, view) is not node or any(True for _ in written(node, view.function)):
         return
     value = held(node, view)
-    fixed = is_integer(value) and is_module(view.kind(node.value))
+    owner = view.kind(node.value)
+    fixed = is_integer(value) and (is_module(owner) or isinstance(owner, Class))
     if fixed and node.attr in moved_on(view.module):
         return  # CL605
     found = [(node, "its value", EACH)] if fixed else _guarded(node, value, setting, view)

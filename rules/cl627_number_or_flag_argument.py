@@ -37,7 +37,7 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, Passing, View, Watch
 from compilelint.static.kept_numbers import keeper_of
-from compilelint.static.state import first_use, own_nodes, same_place
+from compilelint.static.state import first_use, loads, own_nodes, same_place
 from compilelint.static.values import (
     NONE,
     UNKNOWN,
@@ -103,14 +103,18 @@ def _variation(passing: Passing, node: ast.Name, view: View) -> Variation | None
     if passing.varies and all(value == UNKNOWN for value in values):
         values = (view.kind(node),)
     kinds = [option for value in values for option in options(value)]
-    if passing.grows:
+    if passing.grows and not _reads_entries(node, view):
         return "longer", "for each length", True
     if len(set(kinds)) > FEW and all(map(_is_function, kinds)):
         return "another function", "for each", True
     if passing.varies and UNKNOWN in kinds and _bounds_loop(node, view):
         return "another number", "for each new one, which a loop here is unrolled by", True
+    kept = keeper_of([node], view)
     if all(map(_is_number, kinds)):
-        return _of_numbers(passing, kinds, view.options.get("dynamic"), kept=keeper_of([node], view) is not None)
+        return _of_numbers(passing, kinds, view.options.get("dynamic"), kept=kept is not None)
+    if kept is not None and passing.varies and all(kind == UNKNOWN or _is_number(kind) for kind in kinds):
+        of_functional = view.callee(kept).startswith("torch.nn.functional.")  # of which none takes a tensor there
+        return _of_numbers(passing, kinds, None, kept=True) if of_functional else None
     if all(isinstance(kind, (Const, Scalar)) and kind.type == "bool" for kind in kinds):
         both = {Const(True), Const(False)} <= set(kinds) or (passing.varies and Scalar("bool") in kinds)
         return ("the other flag", "for the other side", False) if both else None
@@ -121,6 +125,25 @@ def _variation(passing: Passing, node: ast.Name, view: View) -> Variation | None
     if all(isinstance(kind, Mapping) for kind in kinds):
         return _of_mappings([kind for kind in kinds if isinstance(kind, Mapping)])
     return None
+
+
+def _reads_entries(node: ast.Name, view: View) -> bool:
+    """Whether all that the function does with a dict is to read entries under constant keys, whatever else is in it."""
+    return all(_is_entry(parent, next(above, None)) for parent, above in _around_uses(node, view))
+
+
+def _around_uses(node: ast.Name, view: View) -> Iterator[tuple[ast.AST | None, Iterator[ast.AST]]]:
+    for read in loads(node.id, view.function):
+        above = view.parents(read)
+        yield next(above, None), above
+
+
+def _is_entry(parent: ast.AST | None, above: ast.AST | None) -> bool:
+    """`parts["x"]` or `parts.get("x")`."""
+    if isinstance(parent, ast.Subscript):
+        return isinstance(parent.slice, ast.Constant) and isinstance(parent.slice.value, str)
+    is_get = isinstance(parent, ast.Attribute) and parent.attr == "get"
+    return is_get and isinstance(above, ast.Call) and all(isinstance(part, ast.Constant) for part in above.args[:1])
 
 
 def _is_function(kind: Value) -> bool:

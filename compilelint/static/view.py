@@ -134,7 +134,7 @@ class FrameView:
         """See View."""
         changed = self.frame.tracer.driven.changed
         for option in options(self.kind(node.value)) if changed else ():
-            write = changed.get((option.ref, node.attr)) if isinstance(option, Instance) else None
+            write = changed.get((option.ref, node.attr)) if isinstance(option, (Class, Instance)) else None
             if write is not None:
                 return _setting(write)
         return None
@@ -158,6 +158,16 @@ class FrameView:
             isinstance(keeper, Instance) and keeper.ref == owner and name.rpartition(".")[0] == node.attr
             for keeper in options(self.kind(node.value))
         )
+
+    def made_with(self, node: ast.Attribute) -> Place | None:
+        """See View."""
+        made = self.frame.tracer.driven.made
+        for passing in self.passed(node.value.id) if made and isinstance(node.value, ast.Name) else ():
+            for option in (part for value in passing.values for part in options(value)):
+                found = made.get((option.ref, node.attr)) if isinstance(option, Instance) else None
+                if found is not None:
+                    return Place(found.path, found.line)
+        return None
 
     def singly(self) -> Place | None:
         """See View."""

@@ -12,6 +12,7 @@ from torch import nn
 
 
 class Model(nn.Module):
+    kind = "plain"
     def __init__(self):
         super().__init__()
         self.mode = "plain"
@@ -25,7 +26,7 @@ class Model(nn.Module):
         self.mode = "plain"
     def forward(self, x):
         y = x if self.mode == "plain" else x * 2
-        return y + len(self.names) + len(self.adapter)
+        return y + len(self.names) + len(self.adapter) + len(self.kind)
 
 
 def serve(model, fast, mode):
@@ -53,6 +54,7 @@ CHANGED = {
     "\n        fast(x)",
     "by what `apply` calls": "fast(x)\nmodel.apply(lambda m: m.set('a'))\nfast(x)",
     "in a loop over three that are written down": "for mode in ('a', 'b', 'c'):\n    model.mode = mode\n    fast(x)",
+    "of a class": "for mode in names():\n    Model.kind = mode\n    fast(x)",
     "after model.compile()": "model.compile()\nmodel(x)\nmodel.set('a')\nmodel(x)",
 }
 KEPT = {
@@ -148,11 +150,23 @@ LONGER = {
     "a longer tuple": "for _ in range(9):\n    mix(x, past)\n    past = past + (x,)",
     "all of it and one more": "while go():\n    mix(x, past)\n    past = [*past, x]",
     "of a length that a loop turns": "for k in range(9):\n    mix(x, list(range(k)))",
+    "kept by who calls": "class Loop:\n    def __init__(self):\n        self.past = []\n\n"
+    "    def again(self):\n        self.past = []\n\n"
+    "    def step(self):\n        mix(x, self.past)\n        self.past.append(x)",
+    "a dict that is kept": "class Loop:\n    def __init__(self):\n        self.past = {'a': x}\n\n"
+    "    def step(self, name):\n        self.past[name] = x\n        return mix(x, self.past)",
     "three lengths": "mix(x, [0])\nmix(x, [0, 1])\nmix(x, parts=[0, 1, 2])",
 }
 AS_LONG = {
     "one in, one out": "for _ in range(9):\n    mix(x, past)\n    past.append(x)\n    past.pop(0)",
     "cut to the last ones": "for _ in range(9):\n    mix(x, past)\n    past = past + [x]\n    past = past[-2:]",
+    "kept short by who calls": "class Loop:\n    def __init__(self):\n        self.past = []\n\n"
+    "    def trim(self):\n        self.past.pop(0)\n\n"
+    "    def step(self):\n        mix(x, self.past)\n        self.past.append(x)\n        self.trim()",
+    "filled before": "class Loop:\n    def __init__(self):\n        self.past = []\n\n"
+    "    def register(self, y):\n        self.past.append(y)\n\n    def step(self):\n        mix(x, self.past)",
+    "a dict whose keys come again": "class Loop:\n    def __init__(self):\n        self.past = {}\n\n"
+    "    def step(self):\n        for layer in range(4):\n            self.past[layer] = mix(x, self.past)",
     "another list grows": "for _ in range(9):\n    mix(x, past)\n    kept.append(x)",
     "an entry is set": "for k in range(9):\n    mix(x, past)\n    past[k] = x",
     "longer before the loop": "past.append(x)\nfor _ in range(9):\n    mix(x, past)",

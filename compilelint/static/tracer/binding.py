@@ -127,7 +127,7 @@ def _settled(value: Value, parameter: ast.arg, scope: Scope, module: ModuleIndex
         return value  # known, and no tensor, about which annotations know better
     known = [option for option in options(value) if not isinstance(option, Unknown)]
     declared = tracer.annotation(parameter.annotation, module) if parameter.annotation is not None else UNKNOWN
-    known = [option for option in known if not _contradicts(option, declared)]
+    known = [option for option in known if not contradicts(option, declared)]
     if declared == UNKNOWN and any(map(_is_guess, known)) and parameter.arg in _used_otherwise(scope, tracer.table):
         known = [option for option in known if not _is_guess(option)]
         value = join_all([UNKNOWN, *known])
@@ -152,7 +152,7 @@ def _is_guess(value: Value) -> bool:
     return isinstance(value, Tensor) and not value.sure
 
 
-def _contradicts(value: Value, declared: Value) -> bool:
+def contradicts(value: Value, declared: Value) -> bool:
     """Whether a tensor was inferred where the annotation says flag or text, or was guessed where it says number."""
     if not isinstance(value, Tensor) or declared == UNKNOWN:
         return False

@@ -6,7 +6,7 @@ import ast
 
 from compilelint.static.definitions import is_small
 from compilelint.static.enums import is_text_enum
-from compilelint.static.tracer import attributes, builtin_calls, containers, effects, library
+from compilelint.static.tracer import attributes, builtin_calls, containers, effects, library, made_anew
 from compilelint.static.tracer.callees import call_back, callee_name, handles_models, is_host_call
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import (
@@ -49,6 +49,8 @@ def call_node(node: ast.Call, frame: Frame) -> Value:
     callee = frame.callees[node] = callee_name(function, node.func)
     frame.arguments[node] = (args, keywords)
     effects.note_call(node, args, frame)
+    if frame.keeps_effects:
+        made_anew.note_construction(node, frame)
     # Deeper down a host call may be what a rare branch does: a table read once, a dump for debugging.
     if handles_models(callee) or (frame.depth <= 1 and is_host_call(callee)):
         frame.mark_driver()

@@ -21,6 +21,7 @@ from compilelint.static.parts import GIVEN, OUTSIDE
 from compilelint.static.questions import assigned_once, stored_names
 from compilelint.static.syntax import nodes_in
 from compilelint.static.tracer.annotations import value_of_annotation
+from compilelint.static.tracer.binding import contradicts
 from compilelint.static.tracer.frame import Frame, Mode, key_of
 from compilelint.static.values import (
     NONE,
@@ -106,9 +107,9 @@ class Constructions:
             if mode == "construct":
                 instance.attributes.update({name: _as_kept(value) for name, value in instance.attributes.items()})
             return
-        for position, (name, value) in enumerate(_fields(instance.ref, tracer)):
+        for position, (name, value) in enumerate(fields_of(instance.ref, tracer)):
             given = args[position] if position < len(args) else keywords.get(name)
-            instance.attributes[name] = value if given is None else given
+            instance.attributes[name] = value if given is None or contradicts(given, value) else given
 
 
 def _given(ref: ClassRef, tracer: Tracer) -> dict[str, Value]:
@@ -167,7 +168,7 @@ def _as_kept(value: Value) -> Value:
     )
 
 
-def _fields(ref: ClassRef, tracer: Tracer) -> list[tuple[str, Value]]:
+def fields_of(ref: ClassRef, tracer: Tracer) -> list[tuple[str, Value]]:
     """The annotated fields of a dataclass-like class with their declared kinds, bases first."""
     fields: dict[str, Value] = {}
     for owner in reversed(tracer.program.mro(ref)):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from compilelint.static.definitions import ClassRef, FunctionRef, assignments
 from compilelint.static.syntax import statements_in
-from compilelint.static.tracer import varying
+from compilelint.static.tracer import attributes, varying
 from compilelint.static.tracer.ducks import class_with
 from compilelint.static.values import (
     UNKNOWN,
@@ -32,6 +32,7 @@ from compilelint.static.values import (
 if TYPE_CHECKING:
     from compilelint.static.tracer.frame import Frame
     from compilelint.static.tracer.held import Way
+    from compilelint.static.tracer.made_anew import Made
 
 MAX_EFFECTS = 400
 """A host function that does more than this is told by what it does first."""
@@ -135,6 +136,8 @@ class Driven:
     kept: dict[Way, list[Effect]] = field(default_factory=dict)
     named: dict[tuple[str, str], Value] = field(default_factory=dict)
     """By module and variable, what host code compiled; UNKNOWN where it is not always the same."""
+    made: dict[tuple[ClassRef, str], Made] = field(default_factory=dict)
+    """Attributes of new objects that are others each time."""
     replaced: set[FunctionRef] = field(default_factory=set)
     """Methods that are compiled in place: `pipe.decode = torch.compile(pipe.decode)`."""
 
@@ -336,6 +339,8 @@ def _add_writes(
     for option in options(owner):
         if isinstance(option, Instance):
             add([write(option.ref, name, option.attributes.get(name, UNKNOWN))], frame)
+        elif isinstance(option, Class):
+            add([write(option.ref, name, attributes.get(option, name, frame))], frame)
         elif isinstance(option, ExternalInstance) and option.name.startswith("torch.nn."):
             keepers = options(frame.tracer.evaluate(spelled.value, frame)) if isinstance(spelled, ast.Attribute) else ()
             kept = [part.ref for part in keepers if isinstance(part, Instance)]

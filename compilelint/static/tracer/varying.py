@@ -78,14 +78,34 @@ def is_open(name: str, frame: Frame) -> bool:
 
 
 def is_longer_next_time(argument: ast.expr, value: Value, call: ast.Call, frame: Frame) -> bool:
-    """Whether a loop around `call` adds to the list, tuple or dict that it passes, and takes nothing away."""
-    if not isinstance(argument, ast.Name) or not isinstance(value, (Sequence, Mapping)):
+    """Whether what surrounds `call` adds to the list, tuple or dict that it passes, and takes nothing away.
+
+    That is a loop for a variable, and the function itself for an attribute, which lasts from one call to the next.
+    """
+    if not isinstance(value, (Sequence, Mapping)):
         return False
-    for loop in _loops_around(call, frame.tree):
-        grown, keyed = _grown_in(loop)
-        if argument.id in grown or (argument.id in keyed and isinstance(value, Mapping)):
+    around: list[ast.AST] = list(_loops_around(call, frame.tree))
+    if isinstance(argument, ast.Attribute) and frame.ref.owner is not None:
+        around = [] if frame.is_module_level or _is_cut(argument, frame) else [frame.tree]
+    elif not isinstance(argument, ast.Name):
+        return False
+    for part in around:
+        grown, keyed, cut = _grown_in(part)
+        spelled = ast.unparse(argument)
+        if spelled not in cut and (spelled in grown or (spelled in keyed and isinstance(value, Mapping))):
             return True
     return False
+
+
+def _is_cut(attribute: ast.Attribute, frame: Frame) -> bool:
+    """Whether some method of the class keeps an attribute short; starting anew with an empty one does not."""
+    frame.tracer.program.note(frame.module.name, "code")
+    methods = frame.ref.owner.node.body if frame.ref.owner is not None else []
+    return any(
+        ast.unparse(attribute) in _grown_in(method)[2]
+        for method in methods
+        if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and method.name != "__init__"
+    )
 
 
 _ADDING = frozenset({"append", "appendleft", "extend", "insert", "add", "update", "setdefault"})
@@ -93,40 +113,59 @@ _TAKING = frozenset({"pop", "popleft", "popitem", "clear", "remove", "discard"})
 
 
 @lru_cache(maxsize=256)
-def _grown_in(loop: ast.AST) -> tuple[frozenset[str], frozenset[str]]:
-    """The variables a loop makes longer, and those of which it sets entries whose keys are made anew."""
+def _grown_in(scope: ast.AST) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """The variables and attributes, as written, that a piece of code makes longer, those of which it sets entries whose
+    keys are made anew, and those of which it takes away."""
     grown, keyed, cut = set[str](), set[str](), set[str]()
-    for node in nodes_in(loop):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and isinstance(node.func.value, ast.Name)
-        ):
+    for node in nodes_in(scope):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_place(node.func.value):
             change = grown if node.func.attr in _ADDING else cut if node.func.attr in _TAKING else set[str]()
-            change.add(node.func.value.id)
-        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            (grown if isinstance(node.value, (ast.List, ast.Tuple)) else cut).add(node.target.id)
+            change.add(ast.unparse(node.func.value))
+        elif isinstance(node, ast.AugAssign) and _is_place(node.target):
+            longer = isinstance(node.value, (ast.List, ast.Tuple))
+            (grown if longer else cut).add(ast.unparse(node.target))
         elif isinstance(node, ast.Assign):
             for target in node.targets:
-                if isinstance(target, ast.Name):
-                    (grown if _adds_to(target.id, node.value) else cut).add(target.id)
-                elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
-                    new_key = not isinstance(target.slice, (ast.Constant, ast.Slice))
-                    (keyed if new_key else set[str]()).add(target.value.id)
+                if _is_place(target):
+                    spelled = ast.unparse(target)
+                    starts_anew = isinstance(target, ast.Attribute) and _is_empty(node.value)
+                    (grown if _adds_to(spelled, node.value) else set[str]() if starts_anew else cut).add(spelled)
+                elif isinstance(target, ast.Subscript) and _is_place(target.value):
+                    local = isinstance(target.value, ast.Name)
+                    new_key = (
+                        not isinstance(target.slice, (ast.Constant, ast.Slice)) if local else _is_text(target.slice)
+                    )
+                    (keyed if new_key else set[str]()).add(ast.unparse(target.value))
         elif isinstance(node, ast.Delete):
-            cut |= {part.id for part in nodes_in(node) if isinstance(part, ast.Name)}
-    return frozenset(grown - cut), frozenset(keyed - cut)
+            cut |= {ast.unparse(part) for part in nodes_in(node) if isinstance(part, ast.expr) and _is_place(part)}
+    return frozenset(grown), frozenset(keyed), frozenset(cut)
 
 
-def _adds_to(name: str, value: ast.expr) -> bool:
-    """Whether `value` is the list or tuple of that name and more: `past + (x,)`, `[*past, x]`."""
+def _is_text(key: ast.expr) -> bool:
+    """Whether a key is a text that is put together, or called a name: an index soon comes again (`cache[layer]`)."""
+    return isinstance(key, ast.JoinedStr) or (isinstance(key, ast.Name) and key.id.endswith(("name", "key", "label")))
+
+
+def _is_place(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name))
+
+
+def _is_empty(node: ast.expr) -> bool:
+    """`[]`, `{}`, `list()` or `dict()`."""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id in ("list", "dict") and not node.args
+    return not (getattr(node, "elts", None) or getattr(node, "keys", None)) and isinstance(node, (ast.List, ast.Dict))
+
+
+def _adds_to(spelled: str, value: ast.expr) -> bool:
+    """Whether `value` is the list or tuple at that place and more: `past + (x,)`, `[*past, x]`."""
     if isinstance(value, (ast.List, ast.Tuple)):
         starred = [part.value for part in value.elts if isinstance(part, ast.Starred)]
-        return any(isinstance(part, ast.Name) and part.id == name for part in starred)
+        return any(ast.unparse(part) == spelled for part in starred)
     if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Add):
         return False
     sides = (value.left, value.right)
-    same = any(isinstance(side, ast.Name) and side.id == name for side in sides)
+    same = any(ast.unparse(side) == spelled for side in sides)
     return same and any(isinstance(side, (ast.List, ast.Tuple)) for side in sides)
 
 

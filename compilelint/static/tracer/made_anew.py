@@ -1,0 +1,79 @@
+"""Objects that driving code makes anew for each call of what is compiled, and which of their attributes differ then."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from compilelint.static.definitions import ClassRef, FunctionRef, assignments
+from compilelint.static.syntax import statements_in
+from compilelint.static.tracer import varying
+from compilelint.static.tracer.construction import fields_of
+from compilelint.static.values import Class, options
+
+if TYPE_CHECKING:
+    from compilelint.static.tracer.frame import Frame
+
+TWO_SIDES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """An attribute of a new object that is another one each time. `line` is 1-based."""
+
+    path: str
+    line: int
+
+
+def note_construction(node: ast.Call, frame: Frame) -> None:
+    """Note which attributes of the objects that a call makes differ from one time to the next."""
+    for made in options(frame.kind(node.func)):
+        if isinstance(made, Class) and not frame.tracer.program.is_module(made.ref):
+            for attribute, argument in _given(made.ref, node, frame):
+                if _differs(argument, frame):
+                    frame.tracer.program.note(frame.module.name, "all")
+                    path = frame.tracer.display(frame.module)
+                    frame.tracer.driven.made.setdefault((made.ref, attribute), Made(path, node.lineno))
+
+
+def _given(ref: ClassRef, call: ast.Call, frame: Frame) -> Iterator[tuple[str, ast.expr]]:
+    """The attributes that a constructor keeps of its arguments as they are, with the arguments of a call."""
+    made = frame.tracer.program.method(ref, "__init__")
+    if isinstance(made, FunctionRef):
+        frame.tracer.program.note(made.module, "body", line=made.node.lineno)
+        kept = [pair for node in statements_in(made.node) if isinstance(node, ast.Assign) for pair in assignments(node)]
+        for target, value in kept:
+            argument = varying.argument_at(call, made, value.id) if isinstance(value, ast.Name) else None
+            if isinstance(target, ast.Attribute) and argument is not None:
+                yield target.attr, argument
+        return
+    names = [name for name, _ in fields_of(ref, frame.tracer)]
+    if not any(isinstance(argument, ast.Starred) for argument in call.args):
+        yield from zip(names, call.args, strict=False)
+    yield from ((keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg in names)
+
+
+def _differs(argument: ast.expr, frame: Frame) -> bool:
+    """Whether an argument is one of many values: of a loop, or of what the outermost function is given."""
+    if 0 < len(_constants(argument)) <= TWO_SIDES:
+        return False
+    if varying.is_another_next_time(argument, frame):
+        return True
+    names = varying.parameters_in(argument, frame) if frame.caller is None else set()
+    return any(varying.is_open(name, frame) for name in names)
+
+
+def _constants(argument: ast.expr) -> list[ast.expr]:
+    """The values of a choice among constants; none for anything else."""
+    pending, found = [argument], list[ast.expr]()
+    while pending:
+        part = pending.pop()
+        if isinstance(part, ast.IfExp):
+            pending += [part.body, part.orelse]
+        elif isinstance(part, ast.Constant):
+            found.append(part)
+        else:
+            return []
+    return found

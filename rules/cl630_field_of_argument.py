@@ -1,0 +1,199 @@
+"""A number or text in an object made for each call compiles the function again for each value that is baked in.
+
+## What it does
+Finds, in a compiled function, the read of an attribute of an argument for which the code that calls it makes an object
+each time, a dataclass, a named tuple or another, with another value in that attribute: a text, a number that a loop is
+unrolled by or that picks from a list, a float for an operation that keeps numbers as they are.
+
+## Why it costs
+Dynamo looks into the object and guards on what the function reads there, `plan.kind == 'prefill'`. A new text, or
+number that has to be a constant, compiles the function again, up to the recompile limit of 8; other numbers become
+inputs after one. What the function does not read costs nothing. Measured on torch 2.13.
+
+## Write instead
+Keep in the object what the graph can take, tensors, and decide about the rest outside of the compiled function:
+
+    step = prefill if plan.kind == "prefill" else decode        # one compiled function for each
+
+For the bound of a loop, compile what the loop calls, or use one operation with a mask up to the longest.
+
+## Limits
+Only calls in the project are seen. A text out of two is not reported: it costs one compilation for each.
+
+## References
+PyTorch documentation "Dealing with Recompilations".
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.kept_numbers import keeper_of
+from compilelint.static.state import first_read, is_integer, is_text
+from compilelint.static.values import UNKNOWN, Scalar, Sequence, options
+
+HAZARD = "recompile"
+WATCH = Watch(
+    nodes=(ast.Attribute,),
+    syntax=lambda node, module: isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name),
+    entered=True,
+)
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """Yield where an attribute that differs from call to call is read, or has to be a constant."""
+    if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
+        return
+    place = view.made_with(node)
+    use = _baked_in(node, view) if place is not None else None
+    if place is None or use is None:
+        return
+    where, why = use
+    yield Hit(
+        where,
+        f"`{view.text(node)}` is another value in each object that is passed ({view.where(place)}): {why}, so this"
+        " function compiles again for each new one",
+        f"decide about `{node.attr}` outside of the compiled function, or pass a tensor",
+        "likely",
+    )
+
+
+def _baked_in(node: ast.Attribute, view: View) -> tuple[ast.expr, str] | None:
+    """Where and why the value becomes a constant of the graph; None if it does not."""
+    value = view.kind(node)
+    if is_text(value):
+        return (node, "Dynamo guards on a text") if first_read(node, view) is node else None
+    parent = next(view.parents(node), None)
+    if is_integer(value) or value == UNKNOWN:
+        if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name) and parent.func.id == "range":
+            return node, "the loop is unrolled by it"
+        if isinstance(parent, ast.Subscript) and parent.slice is node and _is_list(parent.value, view):
+            return node, "it picks from a list"
+    elif all(isinstance(option, Scalar) and option.type in ("float", "number") for option in options(value)):
+        keeper = keeper_of([node], view)
+        if keeper is not None and first_read(node, view) is node:
+            return keeper, "this operation takes a number as it is"
+    return None
+
+
+def _is_list(node: ast.expr, view: View) -> bool:
+    return all(isinstance(kind, Sequence) and kind.form in ("list", "tuple") for kind in options(view.kind(node)))
+
+
+BAD = (
+    Example(
+        code="""\
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+@dataclass
+class Plan:
+    kind: str
+    width: int
+    rate: float = 0.5
+
+
+class Spans(NamedTuple):
+    starts: torch.Tensor
+    longest: int
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+
+    def forward(self, x, plan):
+        x = F.dropout(self.proj(x) * plan.width, plan.rate)  # ~
+        if plan.kind == "prefill":  # ~
+            return x.cumsum(0)
+        return x if plan.kind == "mixed" else x * 2
+
+
+def pool(x, spans):
+    total = torch.zeros_like(x)
+    for step in range(spans.longest):  # ~
+        total = total + x * step
+    return total + spans.starts.sum()
+
+
+class Server:
+    def __init__(self):
+        self.attention = torch.compile(Attention())
+        self.pool = torch.compile(pool)
+
+    def plans(self, count):
+        for i in range(count):
+            yield Plan("prefill" if i == 0 else "mixed" if i % 2 else "decode", width=i, rate=i / 10)
+
+    def serve(self, x, count):
+        for plan in self.plans(count):
+            x = self.attention(x, plan)
+        return x
+
+    def spread(self, x, lengths):
+        starts = torch.tensor([0, *lengths]).cumsum(0)
+        return self.pool(x, Spans(starts, max(lengths)))
+
+    def __call__(self, x, lengths):
+        return self.serve(x, len(lengths)) + self.spread(x, lengths)
+""",
+        run="(Server(), [(torch.ones(2, 4), list(range(2, n))) for n in range(5, 8)])",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+
+@dataclass
+class Plan:
+    kind: str
+    starts: torch.Tensor
+    tag: str
+    longest: int = 4
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+
+    def forward(self, x, plan):
+        x = self.proj(x) + plan.starts.sum()
+        for step in range(plan.longest):
+            x = x * (step + 1)
+        return x.cumsum(0) if plan.kind == "prefill" else x * 2
+
+
+class Server:
+    def __init__(self, kind="prefill"):
+        self.attention = torch.compile(Attention().requires_grad_(False))
+        self.kind = kind
+
+    def __call__(self, x, lengths):
+        for i, length in enumerate(lengths):
+            x = self.attention(x, Plan(self.kind, torch.arange(4) * length, f"request {i}"))
+        return x
+""",
+        run="(Server(), [(torch.ones(2, 4), [2, 3, 4, 5]) for _ in range(2)])",
+        default="clean",
+        fullgraph="clean",
+        inside=True,
+    ),
+)
