@@ -3,7 +3,7 @@
 ## What it does
 
 Finds `register_forward_hook` and its relatives on a module, or a part of it, after the same function has already
-called the compiled version.
+called the compiled version, and in a method that such a function calls once a count of steps is reached.
 
 ## Why it costs
 
@@ -39,26 +39,87 @@ REGISTERING = frozenset(
         "register_full_backward_pre_hook",
     ]
 )
-WATCH = Watch(nodes=(ast.Call,), names=REGISTERING, regions=frozenset({"host", "decode-loop"}))
+WATCH = Watch(nodes=(ast.Call,), names=REGISTERING, regions=frozenset({"host", "decode-loop", "batch-loop"}))
+PARTS = frozenset({"modules", "named_modules", "children", "named_children"})
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the registration on a module whose compiled version has run by then."""
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
         return
-    hooked = ast.unparse(node.func.value)
+    hooked = _whole(node.func.value, view.function)
     for compiled, model in _compiled(view.module):
         is_part = any(hooked == name or hooked.startswith((f"{name}.", f"{name}[")) for name in (compiled, model))
-        ran = [line for line in _calls(compiled, view) if line < node.lineno]
+        ran = [line for line in _calls(compiled, view.function) if line < node.lineno]
         if is_part and ran and not _resets(node.lineno, view):
-            yield Hit(
-                node,
-                f"`{compiled}` has run before (line {ran[0]}), and its graph is not guarded on hooks: this one"
-                " never runs in compiled code",
-                "register it before the first call, or call `torch.compiler.reset()` after registering",
-                confidence="likely",
-            )
+            yield _hit(node, f"`{compiled}` has run before (line {ran[0]})")
             return
+    if isinstance(node.func.value, ast.Name) and (late := _attached_late(view)):
+        yield _hit(node, f"`{late[0]}` calls this when `{late[1]}` has run")
+
+
+def _hit(node: ast.Call, ran: str) -> Hit:
+    return Hit(
+        node,
+        f"{ran}, and its graph is not guarded on hooks: this one never runs in compiled code",
+        "register it before the first call, or call `torch.compiler.reset()` after registering",
+        confidence="likely",
+    )
+
+
+def _whole(hooked: ast.expr, function: ast.AST) -> str:
+    """What is hooked, as it is spelled; for the variable of a loop over a module's parts, that module."""
+    if isinstance(hooked, ast.Name):
+        for loop in own_nodes(function):
+            if isinstance(loop, ast.For) and hooked.id in _names(loop.target):
+                for call in ast.walk(loop.iter):
+                    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in PARTS:
+                        return ast.unparse(call.func.value)
+    return ast.unparse(hooked)
+
+
+def _names(target: ast.expr) -> set[str]:
+    return {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
+
+
+def _attached_late(view: View) -> tuple[str, str] | None:
+    """The function that calls this one in a later call of its own, and what it runs compiled: only by a count."""
+    name = getattr(view.function, "name", "")
+    for function in functions_in(view.module):
+        compiled = next((c for c, _ in _compiled(view.module) if _calls(c, function)), None)
+        if compiled is None or function is view.function:
+            continue
+        for test in own_nodes(function):
+            if isinstance(test, ast.If) and _is_later(test.test):
+                called = [
+                    node.func for statement in test.body for node in ast.walk(statement) if isinstance(node, ast.Call)
+                ]
+                if any(isinstance(func, ast.Attribute) and func.attr == name for func in called):
+                    return function.name, compiled
+    return None
+
+
+def _is_later(test: ast.expr) -> bool:
+    """Whether a test waits for a count to be reached: `step == self.start`, `epoch >= 3`; not `step == 0`."""
+    return (
+        isinstance(test, ast.Compare)
+        and isinstance(test.ops[0], (ast.Eq, ast.Gt, ast.GtE))
+        and all(not isinstance(side, ast.Constant) or _is_positive(side.value) for side in test.comparators)
+        and any(word in _COUNTS for node in ast.walk(test.left) for word in _words(node))
+    )
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+_COUNTS = frozenset("step steps epoch epochs iteration iter round turn count no n".split())
+
+
+def _words(node: ast.AST) -> list[str]:
+    """The words of a variable's or an attribute's name."""
+    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return name.lower().split("_")
 
 
 @lru_cache(maxsize=256)
@@ -66,29 +127,32 @@ def _compiled(module: ast.Module) -> tuple[tuple[str, str], ...]:
     """Each `a = torch.compile(b)` of the file, as it is spelled: (a, b); also (a, c) where `c = b` stands beside it."""
     found = []
     for function in (module, *functions_in(module)):
-        assigned = [node for node in own_nodes(function) if isinstance(node, ast.Assign)]
-        for node in assigned:
-            if not (isinstance(node.value, ast.Call) and node.value.args):
-                continue
-            if ast.unparse(node.value.func) == "torch.compile":
-                compiled = ast.unparse(node.value.args[0])
-                names = [ast.unparse(target) for other in assigned for target in other.targets if _is(other, compiled)]
-                found += [(ast.unparse(target), name) for target in node.targets for name in (compiled, *names)]
+        assigned = [pair for node in own_nodes(function) if isinstance(node, ast.Assign) for pair in _pairs(node)]
+        for target, value in assigned:
+            if isinstance(value, ast.Call) and value.args and ast.unparse(value.func) == "torch.compile":
+                compiled = ast.unparse(value.args[0])
+                names = [ast.unparse(other) for other, named in assigned if _is(other, named, compiled)]
+                found += [(ast.unparse(target), name) for name in (compiled, *names)]
     return tuple(found)
 
 
-def _is(assigned: ast.Assign, name: str) -> bool:
-    """Whether an assignment gives another name, an attribute of `self`, to what `name` is: `self.net = net`."""
-    return (
-        isinstance(assigned.value, ast.Name)
-        and assigned.value.id == name
-        and isinstance(assigned.targets[0], ast.Attribute)
-    )
+def _pairs(assigned: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Each place that an assignment sets, with what it is set to: two of `self.net, self.n = net, 3`."""
+    for target in assigned.targets:
+        if isinstance(target, ast.Tuple) and isinstance(assigned.value, ast.Tuple):
+            yield from zip(target.elts, assigned.value.elts, strict=False)
+        else:
+            yield target, assigned.value
 
 
-def _calls(name: str, view: View) -> list[int]:
-    """The lines on which the function calls `name`."""
-    calls = [node for node in own_nodes(view.function) if isinstance(node, ast.Call)]
+def _is(target: ast.expr, value: ast.expr, name: str) -> bool:
+    """Whether an attribute is set to what `name` is: `self.net = net`."""
+    return isinstance(target, ast.Attribute) and isinstance(value, ast.Name) and value.id == name
+
+
+def _calls(name: str, function: ast.AST) -> list[int]:
+    """The lines on which a function calls `name`."""
+    calls = [node for node in own_nodes(function) if isinstance(node, ast.Call)]
     return [call.lineno for call in calls if ast.unparse(call.func) == name]
 
 
@@ -150,6 +214,68 @@ class Runner:
         fullgraph="stale",
         inside=True,
     ),
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+def double(module, inputs, output):
+    return output * 2
+
+
+class Runner:
+    def __init__(self, net, start=1):
+        self.net, self.start = net, start
+        self.fast, self.handles = torch.compile(net), []
+
+    def __call__(self, x):
+        first = self.fast(x)
+        for layer in self.net.children():
+            self.handles.append(layer.register_forward_hook(double))  # ~
+        return first, self.fast(x)
+""",
+        run="Runner(nn.Sequential(nn.Linear(4, 4))), [(torch.ones(2, 4),)]",
+        default="stale",
+        fullgraph="stale",
+        inside=True,
+    ),
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+def double(module, inputs, output):
+    return output * 2
+
+
+class Tap:
+    def __init__(self, model):
+        self.model = model
+
+    def attach(self):
+        for name, part in self.model.named_modules():
+            if isinstance(part, nn.Linear):
+                part.register_forward_hook(double)  # ~
+
+
+class Trainer:
+    def __init__(self, net, start=2):
+        self.fast, self.tap = torch.compile(net), Tap(net)
+        self.start, self.step_count = start, 0
+
+    def __call__(self, x):
+        self.step_count += 1
+        if self.step_count == self.start:
+            self.tap.attach()
+        return self.fast(x)
+""",
+        run="Trainer(nn.Sequential(nn.Linear(4, 4))), [(torch.ones(2, 4),), (torch.ones(2, 4),)]",
+        default="stale",
+        fullgraph="stale",
+        inside=True,
+    ),
 )
 
 GOOD = (
@@ -173,6 +299,43 @@ def serve(x):
     return first, compiled(x), other(x)
 """,
         run="serve, [(torch.ones(2, 4),)]",
+        default="clean",
+        fullgraph="clean",
+        inside=True,
+    ),
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+def double(module, inputs, output):
+    return output * 2
+
+
+class Tap:
+    def __init__(self, model):
+        self.model, self.handles = model, []
+
+    def attach(self):
+        for part in self.model.modules():
+            if isinstance(part, nn.Linear):
+                self.handles.append(part.register_forward_hook(double))
+
+
+class Trainer:
+    def __init__(self, net):
+        self.fast, self.tap, self.step_count = torch.compile(net), Tap(net), 0
+
+    def __call__(self, x):
+        if self.step_count == 0:
+            self.tap.attach()
+        if not self.tap.handles:
+            self.tap.attach()
+        self.step_count += 1
+        return self.fast(x)
+""",
+        run="Trainer(nn.Sequential(nn.Linear(4, 4))), [(torch.ones(2, 4),), (torch.ones(2, 4),)]",
         default="clean",
         fullgraph="clean",
         inside=True,
