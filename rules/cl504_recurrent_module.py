@@ -28,6 +28,7 @@ import ast
 from collections.abc import Iterator
 from functools import cache
 
+from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.questions import called_by
 from compilelint.static.values import ExternalInstance, Instance, Value, options
@@ -37,9 +38,11 @@ RECURRENT = ("LSTM", "GRU", "RNN", "RNNBase")
 PACKED = frozenset(
     f"torch.nn.utils.rnn.{name}" for name in ("pack_padded_sequence", "pad_packed_sequence", "pack_sequence")
 )
+FLATTEN = "?.flatten_parameters"
+"""Of a module that is not known, `getattr(nn, kind)(8, 8)`: no others have such a method."""
 WATCH = Watch(
     nodes=(ast.Name, ast.Attribute, ast.Subscript, ast.Call),
-    callees=PACKED.__contains__,
+    callees=(PACKED | {FLATTEN}).__contains__,
     syntax=lambda node, module: isinstance(getattr(node, "ctx", None), ast.Load),
     kinds=lambda kind: is_recurrent(kind),
 )
@@ -53,16 +56,24 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             f"`{view.text(node)}` packs sequences, which Dynamo does not trace: the graph splits here",
             "keep the padded tensor and a mask, or pack and unpack outside the compiled code",
         )
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and view.callee(node) == FLATTEN:
+        yield refused(node, node.func.value, view, "likely")
     if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
         return
     kinds = options(view.kind(node))
     if not any(map(is_recurrent, kinds)) or not is_first(node, view):
         return
-    yield Hit(
-        called_by(node, view.parents(node)) or node,
-        f"`{view.text(node)}` is a recurrent module, which Dynamo refuses: the graph splits here",
+    certain = all(map(is_recurrent, kinds))
+    yield refused(called_by(node, view.parents(node)) or node, node, view, "certain" if certain else "likely")
+
+
+def refused(place: ast.expr, module: ast.expr, view: View, confidence: Confidence) -> Hit:
+    """The hit for a recurrent module that is touched at `place`."""
+    return Hit(
+        place,
+        f"`{view.text(module)}` is a recurrent module, which Dynamo refuses: the graph splits here",
         "set `torch._dynamo.config.allow_rnn = True`, or compile the modules around it and leave this one eager",
-        "certain" if all(map(is_recurrent, kinds)) else "likely",
+        confidence,
     )
 
 
@@ -94,6 +105,26 @@ def is_first(node: ast.expr, view: View) -> bool:
 
 
 BAD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Encoder(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.rnn = getattr(nn, kind)(4, 4, batch_first=True)
+
+    def forward(self, x):
+        x = torch.relu(x)
+        self.rnn.flatten_parameters()  # ~
+        return self.rnn(x)[0]
+""",
+        run="(Encoder('LSTM'), [(torch.ones(1, 2, 4),)])",
+        default="skip",
+        fullgraph="break",
+    ),
     Example(
         code="""\
 import torch

@@ -35,6 +35,8 @@ _HOST_WORDS = frozenset(
     ).split()
 )
 """Parts of a module's name that mark code which drives models (benchmarks/agreement/READING.md)."""
+_TRANSFORMS = "transforms"
+"""The one of these words under which modules stand that are models: normalising flows. Functions prepare data there."""
 _MEDIA_MODULES = frozenset({"image_utils", "audio_utils", "video_utils"})
 """Modules that read and prepare inputs."""
 _HOST_CLASSES = re.compile(
@@ -78,11 +80,12 @@ def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
     packaged = len(parts) > 1
     if parts[-1] in _MEDIA_MODULES or _is_numpy_code(module):
         return
-    if packaged and (_OUTSIDE_WORDS | _HOST_WORDS) & {word for part in parts for word in part.lower().split("_")}:
+    around = (_OUTSIDE_WORDS | _HOST_WORDS) & {word for part in parts for word in part.lower().split("_")}
+    if packaged and around - {_TRANSFORMS}:
         return
     for ref in functions(module):
         in_module = ref.owner is not None and program.is_module(ref.owner)
-        if not packaged and not in_module:
+        if not in_module and (around or not packaged):
             continue
         name = ref.qualname.rpartition(".")[2]
         if (name.startswith("_") and name != "__call__") or name.startswith(_OUTSIDE_PREFIXES):

@@ -57,6 +57,10 @@ x.max(1)[1]  # a tensor of int
 torch.max(x, x)  # a tensor of float
 x > 0  # a tensor of bool
 (x > 0).any()  # a scalar tensor of bool
+(x > 0) * (x < 1)  # a tensor of bool
+(x > 0) * True  # a tensor of bool
+(x > 0) + (x < 1)  # a tensor of bool
+(x > 0) * 2  # a tensor of int
 x == None  # False
 x == "auto"  # False
 x is given  # a Python bool

@@ -232,6 +232,23 @@ def test_public_functions_around_a_model_are_not(path: str) -> None:
     assert not probe({**files, path: PUBLIC}).findings
 
 
+def test_modules_among_transforms_are_models_functions_there_prepare_data() -> None:
+    files = {
+        "pkg/__init__.py": "",
+        "pkg/transforms/__init__.py": "",
+        "pkg/transforms/flows.py": """
+            import torch
+            class Flow(torch.nn.Module):
+                def forward(self, x: torch.Tensor): return x
+                def inverse(self, x: torch.Tensor): return probe(x)
+            class Crop:
+                def cropped(self, x: torch.Tensor): return probe(x)
+            def flipped(x: torch.Tensor): return probe(x)
+            """,
+    }
+    assert probe(files).functions() == {"Flow.inverse"}
+
+
 HOST_BODIES = {
     "makes a layer": "x = torch.nn.Linear(3, 3)(x)",
     "hands over to numpy": "return x.cpu().numpy(), [x.numpy()]",

@@ -137,7 +137,7 @@ def _arithmetic_element(left: Value, op: ast.operator, right: Value) -> Element 
         return "float"
     if mine is None or other is None:
         return None
-    return "int"
+    return "bool" if mine == other == "bool" and isinstance(op, (ast.Add, ast.Mult)) else "int"
 
 
 def element(value: Value) -> Element | None:
