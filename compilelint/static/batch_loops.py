@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 from functools import cache
 
+from compilelint.static.compiled_names import called_name, compiled_names
 from compilelint.static.definitions import FunctionRef
 from compilelint.static.index import FunctionNode, ModuleIndex
-from compilelint.static.link import compiled_names, speaks_of_compile
+from compilelint.static.link import speaks_of_compile
 from compilelint.static.syntax import children, nodes_in, statements_in
 
 _TRIED_OUT = frozenset("bench benchmark profile measure warm warmup test tests check compare verify debug demo".split())
@@ -84,13 +85,10 @@ def _is_step(node: ast.AST, steps: set[str] | frozenset[str], tree: ast.Module) 
     """Whether a node calls what the file compiles, by its name, or one of `steps`, alone or on `self`."""
     if not isinstance(node, ast.Call):
         return False
-    if isinstance(node.func, ast.Name):
-        return node.func.id in steps or node.func.id in compiled_names(tree) - _NO_NAMES
-    if not isinstance(node.func, ast.Attribute):
-        return False
-    if node.func.attr in compiled_names(tree) - _NO_NAMES:
+    name = called_name(node.func)
+    if name in compiled_names(tree) - _NO_NAMES:
         return True
-    return isinstance(node.func.value, ast.Name) and node.func.value.id == "self" and node.func.attr in steps
+    return name in steps and (isinstance(node.func, ast.Name) or ast.unparse(node.func) == f"self.{name}")
 
 
 def _tries_out(name: str) -> bool:

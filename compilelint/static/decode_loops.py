@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 from functools import cache
 
+from compilelint.static.compiled_names import called_name, compiled_names
 from compilelint.static.definitions import FunctionRef
 from compilelint.static.index import ModuleIndex
-from compilelint.static.link import compiled_names, speaks_of_compile
+from compilelint.static.link import speaks_of_compile
 from compilelint.static.syntax import nodes_in, statements_in
 
 _MODEL_WORDS = ("model", "net", "decoder", "unet", "transformer", "denoise", "denoiser", "lm", "policy", "step")
@@ -54,8 +55,8 @@ def _decodes(loop: ast.For | ast.While, steps: frozenset[str], stateful: frozens
         return False
     turn = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)} if isinstance(loop, ast.For) else set()
     return any(
-        _last_name(call.func) in stateful
-        or ((_last_name(call.func) in steps or _names_model(call)) and _feeds_back(call, nodes, turn))
+        called_name(call.func) in stateful
+        or ((called_name(call.func) in steps or _names_model(call)) and _feeds_back(call, nodes, turn))
         for call in calls
     )
 
@@ -95,7 +96,7 @@ def _callers_of_compiled(tree: ast.Module) -> Iterator[tuple[ast.FunctionDef | a
             if _NO_STEP & set(function.name.lower().split("_")):
                 continue
             for node in nodes_in(function):
-                if isinstance(node, ast.Call) and _last_name(node.func) in compiled:
+                if isinstance(node, ast.Call) and called_name(node.func) in compiled:
                     yield function, node
 
 
@@ -123,10 +124,6 @@ def _attribute_of_self(node: ast.AST) -> str:
     if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
         return ""
     return node.attr if node.value.id == "self" else ""
-
-
-def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _names_model(call: ast.Call) -> bool:

@@ -6,12 +6,12 @@ import ast
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
 
+from compilelint.static.compiled_names import called_name, compiled_by, compiled_names
 from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, class_members, function_ref
 from compilelint.static.index import FunctionNode, ModuleIndex
 from compilelint.static.program import Program
-from compilelint.static.syntax import nodes_in, statements_in
+from compilelint.static.syntax import nodes_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,57 +125,13 @@ def host_function(ref: FunctionRef, module: ModuleIndex) -> bool:
     node = ref.node
     following = bisect_left(module.speaking, node.lineno)
     speaks = following < len(module.speaking) and module.speaking[following] <= (node.end_lineno or node.lineno)
-    return speaks or _compiled_by(node)
-
-
-def _compiled_by(node: ast.AST) -> bool:
-    return any("compile" in ast.unparse(decorator) for decorator in getattr(node, "decorator_list", ()))
-
-
-@cache
-def compiled_names(tree: ast.Module) -> frozenset[str]:
-    """Variables and attributes that the file binds to what it compiles, and its functions that are compiled."""
-    found: set[str] = set()
-    for node in statements_in(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and _compiled_by(node):
-            found.add(node.name)
-        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None and _compiles(node.value):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found |= {name for target in targets for name in _last_names(target)}
-        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _compiles(node.value):
-            found |= set(_last_names(node.value.func))
-    return frozenset(found)
-
-
-def _compiles(node: ast.expr) -> bool:
-    return any(
-        isinstance(part, ast.Call)
-        and isinstance(part.func, ast.Attribute)
-        and part.func.attr == "compile"
-        and ast.unparse(part.func.value) not in ("re", "regex")
-        for part in ast.walk(node)
-    )
-
-
-def _last_names(target: ast.expr) -> Iterator[str]:
-    """`net` of `self.net`, of `self.net[i]`, of `self.net.append`, of `self.net.compile` and of `self.net.forward`."""
-    if isinstance(target, ast.Subscript):
-        yield from _last_names(target.value)
-    elif isinstance(target, ast.Attribute):
-        of_self = isinstance(target.value, ast.Name) and target.value.id == "self"
-        is_part = target.attr in ("compile", "append", "forward") and not of_self
-        yield from _last_names(target.value) if is_part else (target.attr,)
-    elif isinstance(target, ast.Name):
-        yield target.id
-    elif isinstance(target, (ast.Tuple, ast.List)):
-        for part in target.elts:
-            yield from _last_names(part)
+    return speaks or compiled_by(node)
 
 
 def drives(ref: FunctionRef, program: Program, module: ModuleIndex) -> bool:
     """Whether a function uses what its file compiles: it may call it."""
     is_module = ref.owner is not None and program.is_module(ref.owner)
-    if isinstance(ref.node, ast.Lambda) or _compiled_by(ref.node) or (is_module and ref.node.name == "forward"):
+    if isinstance(ref.node, ast.Lambda) or compiled_by(ref.node) or (is_module and ref.node.name == "forward"):
         return False
     return mentions_compiled(ref.node, module)
 
@@ -224,6 +180,6 @@ def mentions_compiled(tree: ast.AST, module: ModuleIndex) -> bool:
     """Whether a name that the file binds to something compiled stands in a piece of it."""
     names = compiled_names(module.tree)
     return bool(names) and any(
-        (isinstance(node, ast.Attribute) and node.attr in names) or (isinstance(node, ast.Name) and node.id in names)
+        isinstance(node, (ast.Attribute, ast.Name)) and {called_name(node), f"{called_name(node)}()"} & names
         for node in nodes_in(tree)
     )

@@ -1,0 +1,71 @@
+"""By which names files call what they compile, in the forms that programs keep it."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+
+import pytest
+
+from compilelint.static.compiled_names import called_name, compiled_names
+
+BOUND = {
+    "a variable": ("step = torch.compile(model)", "step"),
+    "an attribute": ("self.step = torch.compile(model)", "step"),
+    "an entry": ("self.steps[key] = torch.compile(model)", "steps"),
+    "a list": ("self.steps.append(torch.compile(model))", "steps"),
+    "in place": ("self.net.compile()", "net"),
+    "by setattr": ("setattr(self, 'fast', torch.compile(model))", "fast"),
+    "a decorated function": ("@torch.compile\ndef step(x): ...", "step"),
+    "another name for an attribute": ("self.step = torch.compile(model)\nf = self.step", "f"),
+    "one of two": ("self.step = torch.compile(model)\nf = self.step if fast else self.model", "f"),
+    "a function that returns it": ("def get_step():\n    return torch.compile(model)", "get_step()"),
+    "a function's variable": ("def get_step(model):\n    model = torch.compile(model)\n    return model", "get_step()"),
+    "what a function returns": ("def get_step():\n    return torch.compile(model)\nf = get_step()", "f"),
+    "a property": ("@property\ndef step(self):\n    return torch.compile(self.net)", "step"),
+    "made once": ("@functools.cached_property\ndef step(self):\n    return torch.compile(self.net)", "step"),
+    "a property of an attribute": (
+        "self._step = torch.compile(self.net)\n@property\ndef step(self):\n    return self._step",
+        "step",
+    ),
+    "a method of entries": (
+        "def get(self, key):\n    self.steps[key] = torch.compile(self.net)\n    return self.steps[key]",
+        "get()",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BOUND)
+def test_bound(name: str) -> None:
+    code, expected = BOUND[name]
+    assert expected in compiled_names(ast.parse(code))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "pattern = re.compile('a')",
+        "step = torch.compile(model)\ndef load_model(path):\n    model = read(path)\n    return model",
+        "def result(x):\n    return torch.compile(model)(x)",
+        "self.step = torch.compile(model)\ndef run(self, x):\n    return self.step(x)",
+    ],
+)
+def test_not_bound(code: str) -> None:
+    assert compiled_names(ast.parse(textwrap.dedent(code))) <= {"step"}
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ("step(x)", "step"),
+        ("self.step(x)", "step"),
+        ("self.steps['a'](x)", "steps"),
+        ("get_step()(x)", "get_step()"),
+        ("self.get(key)(x)", "get()"),
+        ("(lambda x: x)(1)", ""),
+    ],
+)
+def test_called_name(call: str, name: str) -> None:
+    parsed = ast.parse(call, mode="eval").body
+    assert isinstance(parsed, ast.Call)
+    assert called_name(parsed.func) == name
