@@ -2,8 +2,8 @@
 
 ## What it does
 Finds `gc` calls, memory statistics (`torch.cuda.memory_allocated` and its kin), `torch.cuda.device_count`, thread
-counts, `torch.backends.mps.is_available` and other questions about the build, and
-`Tensor.is_pinned`, `storage_offset` and `share_memory_` in code that Dynamo traces.
+counts, `torch.backends.mps.is_available` and other questions about the build, settings that torch keeps in C
+(`torch._C._is_tracing`), and `Tensor.is_pinned`, `storage_offset` and `share_memory_` in code that Dynamo traces.
 
 ## Why it costs
 The answers are Python numbers about the process, and an operator that gives no tensor can't stand in a graph
@@ -40,9 +40,30 @@ QUERIES = frozenset(
     + ["torch.backends.mps.is_built", "torch.backends.cuda.is_built", "torch.cuda.is_bf16_supported"]
     + ["psutil.Process", "psutil.virtual_memory", "resource.getrusage", "tracemalloc.get_traced_memory"]
 )
+TRACED = frozenset(
+    f"torch._C.{name}"
+    for name in (
+        *("_get_tracing_state", "_get_cublas_allow_tf32", "_get_cudnn_sdp_enabled", "_get_flash_sdp_enabled"),
+        *("_get_math_sdp_enabled", "_get_mem_efficient_sdp_enabled", "_get_overrideable_sdp_enabled"),
+        *("_get_sm_carveout_experimental", "_is_any_autocast_enabled", "_is_torch_function_all_disabled"),
+        *("_is_torch_function_enabled", "_is_torch_function_mode_enabled"),
+    )
+)
+"""The settings under `torch._C` that Dynamo answers; it asks the others as if they were operators."""
 OF_TENSOR = frozenset({"is_pinned", "storage_offset", "share_memory_"})
 """Methods that nothing but a tensor has, so that an unknown receiver is taken for one."""
-WATCH = Watch(nodes=(ast.Call,), names=OF_TENSOR | {name.rpartition(".")[2] for name in QUERIES})
+
+
+def _asks_of_process(name: str) -> bool:
+    is_setting = name.startswith(("torch._C._get_", "torch._C._is_")) and name.count(".") == 2
+    return name in QUERIES or (is_setting and name not in TRACED)
+
+
+def _asks(name: str) -> bool:
+    return _asks_of_process(name) or name.rpartition(".")[2] in OF_TENSOR
+
+
+WATCH = Watch(nodes=(ast.Call,), callees=_asks)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
@@ -51,7 +72,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     callee = view.callee(node)
     owner, _, name = callee.rpartition(".")
-    if callee not in QUERIES and not (name in OF_TENSOR and owner in ("torch.Tensor", "?")):
+    if not _asks_of_process(callee) and not (name in OF_TENSOR and owner in ("torch.Tensor", "?")):
         return
     yield Hit(
         node,
@@ -83,7 +104,8 @@ class Frugal(nn.Module):
         used = torch.cuda.memory_allocated()  # ~
         y = self.down(h)
         gc.collect()  # ~
-        return y, used
+        traced = torch._C._is_tracing() or torch._C._get_mkldnn_enabled()  # ~
+        return y, used, traced
 """,
         run="(Frugal(), [(torch.ones(2, 4),)])",
         default="break",
@@ -125,7 +147,7 @@ class Frugal(nn.Module):
         self.fc = nn.Linear(4, 4)
 
     def forward(self, x):
-        if torch.cuda.is_available():
+        if torch.cuda.is_available() or torch._C._get_tracing_state() or torch.jit.is_tracing():
             x = x + 1
         size = x.element_size() * x.numel()
         return self.fc(x) / (size * self.workers)
