@@ -64,17 +64,20 @@ def _may_read_back(node: ast.AST) -> bool:
 
 
 def _operands(node: ast.expr) -> Iterator[ast.expr]:
-    """The operands of an operation, those of operations nested in it included."""
-    if isinstance(node, ast.BinOp):
-        yield from _operands(node.left)
-        yield from _operands(node.right)
-    elif isinstance(node, ast.Compare):
-        for part in (node.left, *node.comparators):
-            yield from _operands(part)
-    elif isinstance(node, ast.UnaryOp):
-        yield from _operands(node.operand)
-    else:
-        yield node
+    """The operands of an operation from left to right, those of operations nested in it included."""
+    pending = [node]
+    while (
+        pending
+    ):  # generated code adds hundreds of terms: generators in one another would pass each term up to the top
+        part = pending.pop()
+        if isinstance(part, ast.BinOp):
+            pending += (part.right, part.left)
+        elif isinstance(part, ast.Compare):
+            pending += (*reversed(part.comparators), part.left)
+        elif isinstance(part, ast.UnaryOp):
+            pending.append(part.operand)
+        else:
+            yield part
 
 
 def _reads_back(node: ast.expr, view: View, branched_on: bool) -> bool:
