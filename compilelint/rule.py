@@ -10,7 +10,9 @@ A file `rules/clNNN_some_name.py` gives the rule its code (`CLNNN`) and name (`s
   another rule reports on the way in `# ~ CL202`, one that both report in `# ~ CL202  # ~`;
 - `check(node, view)`: yields a `Hit` for each hazard at `node`, with a `rewrite` where one change mends it (see
   `compilelint.static.rewrites`);
-- optionally `FALLBACK = True`: the rule's findings give way to those of any other rule in the same place.
+- optionally `FALLBACK = True`: the rule's findings give way to those of any other rule in the same place;
+- optionally `CAPTURED = "numbers"` or `"sizes"`: what the rule reports does not happen where Dynamo is set to capture
+  numbers, or sizes, that depend on data.
 
 Nothing else needs editing to add a rule.
 """
@@ -29,6 +31,9 @@ RegionKind = Literal["compiled", "decode-loop", "batch-loop", "host"]
 """`compiled`: Dynamo traces this code. `decode-loop`: Python that calls a model each turn and feeds back what it gave.
 `batch-loop`: Python that calls what its file compiles each turn and feeds nothing back: it trains, validates or serves.
 `host`: any other code that mentions torch.compile, where placement rules look."""
+
+Captured = Literal["numbers", "sizes"]
+"""What `capture_scalar_outputs` and `capture_dynamic_output_shape_ops` keep in the graph, and `fullgraph=True` both."""
 
 Outcome = Literal["break", "skip", "recompile", "clean", "stale", "unmeasured"]
 
@@ -274,6 +279,8 @@ class Rule:
     check: Callable[[ast.AST, View], Iterator[Hit]]
     bad: tuple[Example, ...]
     good: tuple[Example, ...]
+    captured: Captured | None = None
+    """What has to be captured for its hazard not to happen."""
     fallback: bool = False
     """Speaks only where no other rule does: its finding gives way to another's that overlaps it."""
 

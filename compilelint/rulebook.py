@@ -70,6 +70,7 @@ def rule_from(module: ModuleType) -> Rule:
         module.check,
         tuple(module.BAD),
         tuple(module.GOOD),
+        getattr(module, "CAPTURED", None),
         getattr(module, "FALLBACK", False),
     )
 

@@ -38,6 +38,7 @@ from compilelint.static.tensors import data, on_error_path
 from compilelint.static.values import UNKNOWN
 
 HAZARD = "graph-break"
+CAPTURED = "numbers"
 WATCH = Watch(nodes=(ast.Call,), names=frozenset({"item"}))
 
 

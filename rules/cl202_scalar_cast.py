@@ -31,6 +31,7 @@ from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.tensors import data, on_error_path
 
 HAZARD = "graph-break"
+CAPTURED = "numbers"
 CASTS = frozenset({"builtins.int", "builtins.float", "builtins.bool", "operator.index"})
 METHODS = frozenset(
     {"torch.Tensor.__int__", "torch.Tensor.__float__", "torch.Tensor.__bool__", "torch.Tensor.__index__"}

@@ -39,6 +39,7 @@ from compilelint.static.sizes import BOUNDS, COUNTS, VALUES, numbers_of, values_
 from compilelint.static.tensors import data, scalar_tensor, written_constant
 
 HAZARD = "graph-break"
+CAPTURED = "numbers"
 WATCH = Watch(nodes=(ast.Call,), names=frozenset(COUNTS) | frozenset(VALUES) | BOUNDS)
 
 

@@ -35,6 +35,7 @@ from compilelint.static.tensors import data
 from compilelint.static.values import UNKNOWN
 
 HAZARD = "graph-break"
+CAPTURED = "sizes"
 NAMES = frozenset({"nonzero", "argwhere", "where", "flatnonzero"})
 WATCH = Watch(nodes=(ast.Call,), names=NAMES)
 INSTEAD = (

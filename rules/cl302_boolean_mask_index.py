@@ -35,6 +35,7 @@ from compilelint.static.tensors import data, indices, subscripts
 from compilelint.static.values import UNKNOWN, Array, Const, Sequence, Tensor, Unknown, Value, options
 
 HAZARD = "graph-break"
+CAPTURED = "sizes"
 WATCH = Watch(nodes=(ast.Subscript, ast.AugAssign), syntax=lambda node, module: any(True for _ in subscripts(node)))
 
 

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from compilelint.rule import Example, Hit, View, Watch
 
 HAZARD = "graph-break"
+CAPTURED = "sizes"
 WATCH = Watch(nodes=(ast.Call,), names=frozenset({"masked_select"}))
 
 

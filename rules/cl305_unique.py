@@ -34,6 +34,7 @@ from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.tensors import data
 
 HAZARD = "graph-break"
+CAPTURED = "sizes"
 WATCH = Watch(nodes=(ast.Call,), names=frozenset({"unique", "unique_consecutive", "bincount"}))
 
 

@@ -33,6 +33,7 @@ from compilelint.static.tensors import data
 from compilelint.static.values import NONE, options
 
 HAZARD = "graph-break"
+CAPTURED = "sizes"
 WATCH = Watch(nodes=(ast.Call,), names=frozenset({"repeat_interleave"}))
 
 

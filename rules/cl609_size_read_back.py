@@ -36,6 +36,7 @@ from compilelint.static.state import own_nodes, same_place
 from compilelint.static.values import Scalar, Sequence, options
 
 HAZARD = "recompile"
+CAPTURED = "numbers"
 WATCH = Watch(nodes=(ast.Call,), names=frozenset(COUNTS))
 
 

@@ -37,6 +37,7 @@ from compilelint.static.tensors import data, on_error_path, site_of, written_con
 from compilelint.static.values import Scalar, options
 
 HAZARD = "recompile"
+CAPTURED = "numbers"
 WATCH = Watch(nodes=(ast.Compare, ast.BinOp), syntax=lambda node, module: _may_read_back(node))
 CASTS = frozenset({"builtins.int", "builtins.float"})
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from compilelint.fingerprint import fingerprint
 from compilelint.model import CONFIDENCES, Confidence, Engine, Finding, Hazard, Span
 from compilelint.rule import Hit, RegionKind, Rule
+from compilelint.static.capture import as_captured
 from compilelint.static.combine import Key
 from compilelint.static.dispatch import Dispatch, asking
 from compilelint.static.origins import definition
@@ -78,7 +79,9 @@ class Flagger:
             self._seen[scope].add(signature)
             for rule, node in self._asked(view, region):
                 for hit in rule.check(node, view):
-                    self._keep(rule, hit, view)
+                    kept = hit if rule.captured is None else as_captured(hit, rule.captured, view)
+                    if kept is not None:
+                        self._keep(rule, kept, view)
 
     def _asked(self, view: FrameView, region: RegionKind) -> Iterator[tuple[Rule, ast.AST]]:
         """The rules to ask, each with a node that some path reached."""
