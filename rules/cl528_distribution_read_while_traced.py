@@ -7,7 +7,7 @@ degrees of freedom are tested where it is made and draws where they are drawn; `
 
 ## Why it costs
 Each is an `if` or a `while` on a tensor inside of torch.distributions (GB0170). Dynamo cannot take that into a graph,
-so it ends there and what was called runs eager.
+so it ends there and what was called runs uncompiled.
 
 ## Write instead
 Draw and measure outside of the compiled function and pass the result in. For angles, a `Normal` around the mean that is

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -13,6 +15,7 @@ from compilelint.rule import Example, Rule, Watch
 from compilelint.rulebook import RuleError, load_rules, rule_from
 
 RULES = load_rules()
+FILES = sorted(Path(__file__).parents[2].glob("rules/cl*.py"))
 SECTIONS = ("## What it does", "## Why it costs", "## Write instead")
 each_rule = pytest.mark.parametrize("rule", RULES, ids=[rule.code for rule in RULES])
 
@@ -108,6 +111,15 @@ def test_there_are_examples_of_both_sorts_and_none_twice(rule: Rule) -> None:
     assert rule.bad and rule.good
     codes = [example.code for example in (*rule.bad, *rule.good)]
     assert len(set(codes)) == len(codes)
+
+
+@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+def test_a_file_reads_from_what_it_watches_to_its_examples(file: Path) -> None:
+    statements = ast.parse(file.read_text(encoding="utf-8")).body
+    names = [getattr(item, "name", "") or ast.unparse(item).partition(" = ")[0] for item in statements]
+    places = [names.index(part) for part in ("HAZARD", "WATCH", "check", "BAD", "GOOD")]
+    assert places == sorted(places)
+    assert names[-2:] == ["BAD", "GOOD"]
 
 
 @each_rule
