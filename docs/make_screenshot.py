@@ -1,6 +1,6 @@
 """Draws docs/screenshot.svg: what `compilelint` really prints, on a file of fixtures/, with the compiler's verdicts.
 
-    python docs/make_screenshot.py fixtures/decoder/hazards --target decoder-hazards
+    python docs/make_screenshot.py fixtures/decoder/hazards/model.py --target decoder-hazards
 
 Takes the arguments of `compilelint check`; runs it from the repository's root with colour on, and shows the last lines.
 """
@@ -23,7 +23,7 @@ LINES = 48
 
 def main() -> None:
     """Run the linter and write the picture."""
-    arguments = sys.argv[1:] or ["fixtures/decoder/hazards", "--target", "decoder-hazards", "--device", "cpu"]
+    arguments = sys.argv[1:] or ["fixtures/decoder/hazards/model.py", "--target", "decoder-hazards", "--device", "cpu"]
     command = [sys.executable, "-m", "compilelint", "check", *arguments, "--color", "always"]
     environment = {**os.environ, "COLUMNS": str(COLUMNS), "TERM": "xterm-256color"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)

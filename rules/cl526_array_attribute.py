@@ -51,8 +51,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if all(isinstance(option, Array) for value in tested(node.value, view) for option in options(value)):
         yield Hit(
             node,
-            f"`{view.text(node)}` is an attribute that an array does not have inside a graph: Dynamo ends the graph here and"
-            " leaves the rest of this function uncompiled",
+            f"`{view.text(node)}` is an attribute that an array does not have inside a graph: Dynamo ends the graph"
+            " here and leaves the rest of this function uncompiled",
             "name the type (`np.float32`), ask a torch tensor for its dtype, or read it before the compiled code",
             "likely",
         )
