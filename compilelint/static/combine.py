@@ -11,6 +11,28 @@ Key = tuple[str, str, Span]
 """Rule, path and place: findings that agree in these are one."""
 
 
+class Surest:
+    """Which finding is the surest for each place, of parts that come in any order; of equals that of the first part.
+
+    A run over many files finds much of what they share in every unit.
+    """
+
+    def __init__(self) -> None:
+        self._ranks: dict[Key, tuple[int, int]] = {}
+
+    def of(self, findings: Iterable[Finding], position: int) -> tuple[Finding, ...]:
+        """Those of the findings of the part at `position` that none is better than so far."""
+        return tuple(finding for finding in findings if self._is_best(finding, position))
+
+    def _is_best(self, finding: Finding, position: int) -> bool:
+        key = (finding.rule, finding.path, finding.span)
+        rank = (CONFIDENCES.index(finding.confidence), position)
+        if self._ranks.setdefault(key, rank) < rank:
+            return False
+        self._ranks[key] = rank
+        return True
+
+
 def combined(parts: Iterable[Sequence[Finding]], fallbacks: frozenset[str]) -> tuple[Finding, ...]:
     """The findings of all `parts` by file and line: of those for one place the surest, of equals the first.
 
@@ -25,7 +47,12 @@ def combined(parts: Iterable[Sequence[Finding]], fallbacks: frozenset[str]) -> t
             if known is None or CONFIDENCES.index(known.confidence) > CONFIDENCES.index(finding.confidence):
                 found[key] = finding
     kept = _without_overlaps(found.values(), fallbacks)
-    return tuple(number_apart(sorted(kept, key=lambda f: (f.path, f.span.line, f.span.column, f.rule))))
+    return tuple(number_apart(sorted(kept, key=_place)))
+
+
+def _place(finding: Finding) -> tuple[object, ...]:
+    span = finding.span
+    return finding.path, span.line, span.column, finding.rule, span.end_line, span.end_column
 
 
 def _without_overlaps(findings: Collection[Finding], fallbacks: frozenset[str]) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ from compilelint.model import Failure, Finding
 from compilelint.rulebook import load_rules
 from compilelint.source import Sources
 from compilelint.static.cache import Cache, context_of, own_code
-from compilelint.static.combine import combined
+from compilelint.static.combine import Surest, combined
 from compilelint.static.idle import outcome_of_idle
 from compilelint.static.places import shown
 from compilelint.static.program import Program
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from compilelint.static.dispatch import Dispatch
     from compilelint.static.index import ModuleIndex
     from compilelint.static.tracer.frame import Frame
+    from compilelint.static.workers import Arrived
 
 Result = TypeVar("Result")
 
@@ -37,6 +38,8 @@ STACK_BYTES = 512 * 1024 * 1024
 RECURSION_LIMIT = 60_000
 SHARED_BY = 3
 """A module that this many tasks have asked for is parsed once for all that follow."""
+MOST_SHARED_MEGABYTES = 150
+"""When this process has been larger than this, it parses no more of them: every child starts with all it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,10 @@ class _Session:
         self.program = Program(self.files)
         self.linted = self.program.linted
         self._asked: Counter[str] = Counter()
+        self._entered: set[str] = set()
+        self._surest = Surest()
+        self._done = 0
+        """How many tasks the passes before had."""
         self.cache: Cache | None = None
         if cache is not None:
             names = {name: str(path) for name, path in zip(self.linted, self.files, strict=True)}
@@ -156,7 +163,7 @@ class _Session:
             tasks.append(Task((), self.settings.entry_points))
         first = self._outcomes(tasks)
         # What a real region reaches is reported as that region's.
-        second = self._outcomes(second_pass(zip(tasks, first, strict=True)))
+        second = self._outcomes(second_pass(zip(tasks, first, strict=True), self._entered))
         outcomes = [*first, *second]
         if self.cache is not None:
             self.cache.trim()
@@ -175,19 +182,33 @@ class _Session:
 
     def _outcomes(self, tasks: Sequence[Task]) -> list[Outcome]:
         """What the tasks give, in their order: kept from an earlier run, or worked out now."""
-        if self.cache is None:
-            return self._worked_out(tasks)
-        found = [self.cache.get(task) for task in tasks]
-        missing = [task for task, outcome in zip(tasks, found, strict=True) if outcome is None]
-        new = self._worked_out(missing)
-        for task, outcome in zip(missing, new, strict=True):
-            self.cache.put(task, outcome)
-        rest = iter(new)
-        return [outcome if outcome is not None else next(rest) for outcome in found]
+        found = [self.cache.get(task) if self.cache is not None else None for task in tasks]
+        missing = [position for position, outcome in enumerate(found) if outcome is None]
+        for position, outcome in enumerate(found):
+            if outcome is not None:
+                self._settle(position, outcome)
 
-    def _worked_out(self, tasks: Sequence[Task]) -> list[Outcome]:
-        if not tasks:
-            return []
+        def arrived(number: int, outcome: Outcome, more: bool) -> None:
+            position = missing[number]
+            found[position] = outcome
+            if self.cache is not None:
+                self.cache.put(tasks[position], outcome)
+            if more:
+                self._prepare(outcome)
+            self._settle(position, outcome)
+
+        self._work_out([tasks[position] for position in missing], arrived)
+        self._done += len(tasks)
+        return [outcome for outcome in found if outcome is not None]
+
+    def _settle(self, position: int, outcome: Outcome) -> None:
+        """Keep of an outcome what the end of the run asks for: there may be hundreds, each about the same files."""
+        outcome.findings = self._surest.of(outcome.findings, self._done + position)
+        self._entered |= outcome.entered
+        outcome.entered = outcome.asked = outcome.absent = frozenset()
+        outcome.read = {}
+
+    def _work_out(self, tasks: Sequence[Task], arrived: Arrived) -> None:
         sizes = [self._size(task) for task in tasks]
         if self.jobs and len(tasks) > 1:
             from compilelint.static.workers import batches, can_fork, in_workers
@@ -195,15 +216,20 @@ class _Session:
             if can_fork():
                 load_rules(), load(self.settings.target_torch)  # so that the children need not
                 with _without_collector():
-                    return in_workers(tasks, batches(sizes, self.jobs), self._walked, self.jobs, self._prepare)
-        return list(self._walked(tasks))
+                    in_workers(tasks, batches(sizes, self.jobs), self._walked, self.jobs, arrived)
+                return
+        for position, outcome in enumerate(self._walked(tasks)):
+            arrived(position, outcome, False)
 
     def _prepare(self, outcome: Outcome) -> None:
         """Parse here, for the children to come, what several tasks have asked for: each would parse it for itself."""
+        from compilelint.static.workers import peak_megabytes
+
         self._asked.update(outcome.asked)
-        most = self._asked.most_common(1)[0][1] if self._asked else 0
-        shared = [name for name, count in self._asked.items() if count >= max(SHARED_BY, most // 2)]
-        _with_deep_stack(lambda: [self.program.module(name) for name in shared])
+        if peak_megabytes() < MOST_SHARED_MEGABYTES:
+            most = self._asked.most_common(1)[0][1] if self._asked else 0
+            shared = [name for name, count in self._asked.items() if count >= max(SHARED_BY, most // 2)]
+            _with_deep_stack(lambda: [self.program.module(name) for name in shared])
 
     def _last_look(self, module: ModuleIndex) -> None:
         from compilelint.static.reading import lay_out

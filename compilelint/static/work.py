@@ -8,7 +8,7 @@ start there, and then the public functions that no region of any unit has entere
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from compilelint.model import Failure, Finding
@@ -98,12 +98,10 @@ def units(modules: Sequence[tuple[str, int]]) -> Iterator[tuple[str, ...]]:
         yield tuple(unit)
 
 
-def second_pass(tasks: Iterable[tuple[Task, Outcome]]) -> list[Task]:
-    """The tasks over public functions that follow from the first pass."""
-    done = list(tasks)
-    entered = frozenset().union(*(outcome.entered for _, outcome in done))
+def second_pass(tasks: Iterable[tuple[Task, Outcome]], entered: Collection[str]) -> list[Task]:
+    """The tasks over public functions that follow from the first pass, in which functions were `entered`."""
     found = (
         Task(task.modules, public=tuple(name for name in outcome.public if name not in entered))
-        for task, outcome in done
+        for task, outcome in tasks
     )
     return [task for task in found if task.public]

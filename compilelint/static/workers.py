@@ -22,6 +22,7 @@ MOST_MEGABYTES = 300
 """A child whose resident memory has been larger than this, and has grown by a third of it, begins no other task."""
 
 Walk = Callable[[Sequence[Task]], Iterable[Outcome]]
+Arrived = Callable[[int, Outcome, bool], None]
 
 
 def can_fork() -> bool:
@@ -48,11 +49,12 @@ def in_workers(
     batched: Sequence[Sequence[int]],
     walk: Walk,
     jobs: int,
-    prepare: Callable[[Outcome], None] = lambda _: None,
+    arrived: Arrived = lambda _, __, ___: None,
 ) -> list[Outcome]:
     """What `walk` gives for the tasks, in their order; up to `jobs` children at a time do a batch each.
 
-    `prepare` gets each outcome while there are children still to start: they find done what it does here.
+    `arrived` gets each outcome as it comes, with its position, and whether children are still to start that will find
+    done what it does here.
 
     A child that dies (killed, out of memory) costs what it had left to do, as a failure of each of its modules.
     """
@@ -72,11 +74,9 @@ def in_workers(
             assert isinstance(ready, Connection)
             child, positions = running[ready]
             try:
-                outcome = ready.recv()
-                outcomes[positions[0]] = outcome
-                del positions[0]
-                if len(waiting) > jobs:
-                    prepare(outcome)
+                outcome, position = ready.recv(), positions.pop(0)
+                outcomes[position] = outcome
+                arrived(position, outcome, len(waiting) > jobs)
             except EOFError:
                 del running[ready]
                 child.join()
@@ -84,7 +84,8 @@ def in_workers(
                     waiting.append(positions)
                     continue
                 for position in positions:
-                    outcomes[position] = _lost(tasks[position], child.exitcode)
+                    outcomes[position] = lost = _lost(tasks[position], child.exitcode)
+                    arrived(position, lost, False)
     return [outcome for outcome in outcomes if outcome is not None]
 
 
@@ -93,16 +94,16 @@ _GREW = 77
 
 
 def _work(tasks: Sequence[Task], walk: Walk, results: Connection) -> None:
-    before = _peak_megabytes()
+    before = peak_megabytes()
     for outcome in walk(tasks):
         results.send(outcome)
-        if _peak_megabytes() > max(MOST_MEGABYTES, before + MOST_MEGABYTES / 3):
+        if peak_megabytes() > max(MOST_MEGABYTES, before + MOST_MEGABYTES / 3):
             results.close()
             sys.exit(_GREW)
     results.close()
 
 
-def _peak_megabytes() -> float:
+def peak_megabytes() -> float:
     """The largest resident memory that this process has had, the parent's before the fork included."""
     from resource import RUSAGE_SELF, getrusage  # there is none on Windows, where nothing is forked
 

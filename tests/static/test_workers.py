@@ -37,9 +37,18 @@ def test_a_child_that_dies_costs_what_it_had_left(monkeypatch: pytest.MonkeyPatc
     assert "-9" in outcomes[5].failures[0].message
 
 
+def test_outcomes_are_told_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DIE", "1")
+    told: list[tuple[int, Outcome, bool]] = []
+    outcomes = in_workers(TASKS, [[0, 1], [2], [3, 4, 5], [6]], walk, 1, lambda *arrived: told.append(arrived))
+    assert [position for position, _, _ in told] == list(range(7))
+    assert [outcome for _, outcome, _ in told] == outcomes
+    assert [more for _, _, more in told] == [True, True, True, False, False, False, False]
+
+
 def test_a_child_that_has_grown_leaves_the_rest_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     grown = iter(range(0, 10_000, 200))
-    monkeypatch.setattr("compilelint.static.workers._peak_megabytes", lambda: next(grown))
+    monkeypatch.setattr("compilelint.static.workers.peak_megabytes", lambda: next(grown))
     outcomes = in_workers(TASKS, [[0, 1, 2, 3, 4], [5, 6]], walk, 2)
     assert [outcome.public for outcome in outcomes] == [task.modules for task in TASKS]
     assert len({outcome.asked for outcome in outcomes}) == 4  # each does the tasks until 400 is more than allowed
