@@ -62,8 +62,9 @@ def lint(files: Sequence[Path], settings: Settings, jobs: int = 0, cache: Path |
 def explain(path: Path, line: int, settings: Settings, files: Sequence[Path] = ()) -> str:
     """Why the 1-based `line` of `path` counts as compiled and what its values are; `files` is the code around it.
 
-    In a notebook, lines are those of its joined module.
+    In a notebook, lines are those of its joined module. Raises ConfigError for a file that is no Python.
     """
+    from compilelint.config import ConfigError
     from compilelint.static.explanation import explanation
     from compilelint.static.tracer.frame import Mode
 
@@ -78,6 +79,9 @@ def explain(path: Path, line: int, settings: Settings, files: Sequence[Path] = (
     session = _Session((*files, *([] if path in files else [path])), settings, watch=watch)
     result = session.run()
     shown = session.shown(path)
+    for failure in result.failures:
+        if failure.path == shown:
+            raise ConfigError(f"{shown}: {failure.message}")
     here = tuple(f for f in result.findings if f.path == shown and f.span.line <= line <= f.span.end_line)
     frames.sort(key=lambda frame: get_args(Mode).index(frame.mode))
     return explanation(shown, line, frames, here, len(session.linted) - 1, Sources(session.base))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from projects import write
 
-from compilelint.config import Settings
+from compilelint.config import ConfigError, Settings
 from compilelint.static import explain
 from compilelint.static.neighbours import neighbours, package_of
 
@@ -193,3 +193,10 @@ def test_the_package_of_a_file_is_its_top_level_folder() -> None:
     write({**CHAIN, "pkg/sub/__init__.py": "", "pkg/sub/deep.py": ""})
     assert package_of(Path("pkg/sub/deep.py").resolve()) == Path("pkg").resolve()
     assert package_of(Path("script.py").resolve()) == Path.cwd()
+
+
+def test_a_file_that_is_no_python_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "bad.py"
+    file.write_text("def f(:\n")
+    with pytest.raises(ConfigError, match=r"bad\.py: not valid Python: "):
+        explain(file, 1, Settings(root=tmp_path))
