@@ -3,7 +3,9 @@
 ## What it does
 
 Finds `torch.compile(model)` as a statement, `self = torch.compile(self)` in a method, and `layer =
-torch.compile(layer)` where nothing reads the variable afterwards, as in a loop over layers.
+torch.compile(layer)` where nothing reads the variable afterwards, as in a loop over layers. The same for many at once:
+`[torch.compile(layer) for layer in layers]` and `map(torch.compile, layers)` as statements, and
+`model.apply(torch.compile)`, which drops what the function returns.
 
 ## Why it costs
 
@@ -27,6 +29,9 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.state import parameters
+from compilelint.static.syntax import children
+from compilelint.static.values import External, options
 
 HAZARD = "placement"
 WATCH = Watch(nodes=(ast.Expr, ast.Assign), regions=frozenset({"host"}))
@@ -34,10 +39,18 @@ WATCH = Watch(nodes=(ast.Expr, ast.Assign), regions=frozenset({"host"}))
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the statement that drops what torch.compile returns."""
-    if not isinstance(node, (ast.Expr, ast.Assign)) or not isinstance(node.value, ast.Call):
+    if not isinstance(node, (ast.Expr, ast.Assign)):
         return
+    each = _compiles_each(node.value, view) if isinstance(node, ast.Expr) else None
+    if each is not None:
+        yield Hit(
+            node,
+            f"`torch.compile` returns new callables and none of them is kept: what `{view.text(each)}` gives stays"
+            " uncompiled, without an error",
+            "call `.compile()` of each module, which compiles in place; or keep the results where they are called",
+        )
     call = node.value
-    if view.callee(call) != "torch.compile" or not call.args:
+    if not isinstance(call, ast.Call) or view.callee(call) != "torch.compile" or not call.args:
         return
     if isinstance(node, ast.Assign):
         target = node.targets[0]
@@ -56,13 +69,38 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     )
 
 
+def _compiles_each(value: ast.expr, view: View) -> ast.expr | None:
+    """What a statement goes through to compile it one by one."""
+    if isinstance(value, (ast.ListComp, ast.SetComp)):
+        return value.generators[0].iter if _is_compile(value.elt, view) else None
+    if not isinstance(value, ast.Call) or not value.args:
+        return None
+    if view.callee(value) in ("builtins.list", "builtins.tuple") and isinstance(value.args[0], ast.Call):
+        return _compiles_each(value.args[0], view)
+    by_map = view.callee(value) == "builtins.map" and len(value.args) == 2
+    by_apply = isinstance(value.func, ast.Attribute) and value.func.attr == "apply" and len(value.args) == 1
+    function = value.args[0]
+    inner = function.body if isinstance(function, ast.Lambda) else None
+    if not (by_map or by_apply) or not (_is_function(function, view) or (inner and _is_compile(inner, view))):
+        return None
+    return value.args[1] if by_map else value.func.value if isinstance(value.func, ast.Attribute) else None
+
+
+def _is_compile(node: ast.expr, view: View) -> bool:
+    return isinstance(node, ast.Call) and (view.callee(node) == "torch.compile" or _is_function(node.func, view))
+
+
+def _is_function(node: ast.expr, view: View) -> bool:
+    """Whether `node` is `torch.compile` itself."""
+    return External("torch.compile") in options(view.kind(node)) or ast.unparse(node) == "torch.compile"
+
+
 def _is_read_later(name: str, assignment: ast.stmt, view: View) -> bool:
     """Whether the variable is read after the assignment, or before it on the next turn of a loop."""
     scope = view.function
     if any(isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names for node in ast.walk(scope)):
         return True
-    reads = [node for node in ast.walk(scope) if isinstance(node, ast.Name) and node.id == name]
-    reads = [node for node in reads if isinstance(node.ctx, ast.Load)]
+    reads = list(_reads(scope, name))
     end = assignment.end_lineno or assignment.lineno
     if any(read.lineno > end for read in reads if not _rebound_between(name, assignment, read, view)):
         return True
@@ -71,6 +109,24 @@ def _is_read_later(name: str, assignment: ast.stmt, view: View) -> bool:
             inside = [node for node in ast.walk(parent) if node in reads]
             if any(read.lineno < assignment.lineno for read in inside):
                 return True
+    return False
+
+
+def _reads(scope: ast.AST, name: str) -> Iterator[ast.Name]:
+    """The reads of a variable, without those of another one of its name in a comprehension or lambda."""
+    for node in children(scope):
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
+            yield node
+        elif not _has_its_own(node, name):
+            yield from _reads(node, name)
+
+
+def _has_its_own(node: ast.AST, name: str) -> bool:
+    if isinstance(node, ast.Lambda):
+        return name in parameters(node)
+    if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+        targets = (inner for generator in node.generators for inner in ast.walk(generator.target))
+        return any(isinstance(target, ast.Name) and target.id == name for target in targets)
     return False
 
 
@@ -119,6 +175,10 @@ def speed_up(model: nn.Module, layers: nn.ModuleList):
     torch.compile(model, mode="max-autotune")  # ~
     for layer in layers:
         layer = torch.compile(layer)  # ~
+    [torch.compile(layer) for layer in layers]  # ~
+    list(map(torch.compile, layers))  # ~
+    model.apply(torch.compile)  # ~
+    model.apply(lambda layer: torch.compile(layer))  # ~
     return model
 """,
     ),
