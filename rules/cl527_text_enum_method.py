@@ -140,6 +140,12 @@ class Reduction(str, enum.Enum):
         return self.value
 
 
+def chosen(reduction: Reduction | str = Reduction.SUM):
+    if not isinstance(reduction, Reduction):
+        reduction = Reduction(reduction.lower())
+    return reduction
+
+
 class Loss(nn.Module):
     def __init__(self, reduction="mean", name: str = "L1"):
         super().__init__()
@@ -149,6 +155,8 @@ class Loss(nn.Module):
 
     def forward(self, x):
         x = self.proj(x)
+        if chosen() == "max":
+            return x
         if self.reduction == "mean" or self.reduction in (Reduction.SUM,) and self.name.lower() == "l2":
             x = x * len(f"{self.reduction}" + str(self.reduction) + self.reduction.title())
         return x.mean() if self.reduction.value.upper() == "MEAN" else x.sum()

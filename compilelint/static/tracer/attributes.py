@@ -139,8 +139,8 @@ def _of_instance(owner: Instance, name: str, frame: Frame) -> Value:
         return _class_attribute(member, frame)
     if name == "__class__":
         return Class(owner.ref)
-    if name == "__dict__":
-        return Mapping()
+    if name == "__dict__":  # every object has one: `__getattr__` is not asked
+        return UNKNOWN
     assigned = frame.tracer.assigned_elsewhere(owner, name)
     if assigned is not None:
         return assigned

@@ -276,6 +276,8 @@ def is_instance(value: Value, wanted: Value) -> bool | None:
         return True if name == "numpy.ndarray" else (False if name in _TENSOR_CLASSES else None)
     if isinstance(value, ExternalInstance) and name:
         return True if value.name == name else None
+    if isinstance(value, Instance) and isinstance(wanted, Class) and value.ref == wanted.ref:
+        return True
     if isinstance(value, Instance) and name in _TENSOR_CLASSES | set(_BUILTIN_CLASSES) | set(_SEQUENCE_CLASSES):
         return None if value.has_outside_base else False
     return None
