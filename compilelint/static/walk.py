@@ -218,8 +218,10 @@ class Walk:
                 self._loop("decode-loop", decoding, ref, "a loop here calls a model each turn", looping)
         # What leads to a loop tells what its parameters are: the schedule, the callback, the tensors it starts from.
         self.tracer.looping = looping
-        for ref in link.outermost(link.leading_to(looping, module)):
-            self._start(ref, "driving", "this code runs a loop that calls a model each turn")
+        leading = link.leading_to(looping, module)
+        for ref in [*link.outermost(leading), *leading]:
+            if not self.tracer.walked(ref, "leading"):
+                self._start(ref, "leading", "this code runs a loop that calls a model each turn")
         self.tracer.looping = {}
 
     def _loop(
@@ -307,7 +309,7 @@ class Walk:
     def _start(self, ref: FunctionRef, mode: Mode, why: str) -> None:
         receiver = self.tracer.instance_of(ref.owner) if ref.owner is not None else None
         arguments = root_arguments(ref, receiver is not None, self.tracer.table)
-        if mode in ("driving", "batch-loop"):
+        if mode in ("driving", "leading", "batch-loop"):
             arguments |= self.tracer.driven.compiled_arguments(ref)
         self.tracer.run(Function(ref, receiver), (), {**_OPEN, **arguments}, mode, None, None, why)
 

@@ -328,3 +328,61 @@ def test_a_public_function_that_a_decode_loop_calls_is_around_the_model() -> Non
     seen = probe({"pkg/__init__.py": "", "pkg/decoding.py": text})
     assert seen.functions("compiled") == {"rotate"}
     assert seen.functions("decode-loop") == {"sample"}
+
+
+LED = """
+import torch
+def sample(model, x: torch.Tensor, callback=None):
+    for _ in range(9):
+        x = model(x)
+        if callback is not None:
+            callback(dict(x=x))
+    return x
+class App:
+    def __init__(self, model, shows=True):
+        self.model = torch.compile(model)
+        self.sink = Sink() if shows else None
+    def on_step(self, info):
+        if self.sink is not None:
+            self.sink.show(info["x"])
+    def run(self, x: torch.Tensor):
+        return sample(self.model, x, self.on_step)
+class Sink:
+    def show(self, x):
+        probe(x)
+{start}
+"""
+
+
+@pytest.mark.parametrize(
+    "start", ["", "def make(model): return App(model).run", "def main(model, x): App(model).run(x)"]
+)
+def test_a_loop_is_given_its_callback_by_whoever_uses_what_is_compiled(start: str) -> None:
+    assert "Sink.show" in probe({"app.py": LED.format(start=start)}).functions("decode-loop")
+
+
+def test_a_loop_in_a_function_that_has_one_around_it_decodes() -> None:
+    text = LED.format(
+        start="def main(model, xs):\n    app = App(model)\n    for x in xs: sample(app.model, x, app.on_step)"
+    )
+    assert "Sink.show" in probe({"app.py": text}).functions("decode-loop")
+
+
+CHAIN = """
+import torch
+class Ban:
+    def __call__(self, x, scores): return probe(x)
+class Chain({base}):
+    def __call__(self, x, scores):
+        for one in self: scores = one(x, scores)
+        return scores
+def generate(model, chain, x: torch.Tensor):
+    for _ in range(9):
+        x = chain(x, model(x))
+def main(model, x): generate(model, Chain([Ban()]), x)
+"""
+
+
+@pytest.mark.parametrize(("base", "found"), [("list", True), ("tuple", True), ("Unknown", False)])
+def test_what_a_list_of_a_class_of_the_project_is_made_of_is_in_it(base: str, found: bool) -> None:
+    assert ("Ban.__call__" in probe({"app.py": CHAIN.format(base=base)}).functions("decode-loop")) is found

@@ -39,6 +39,8 @@ from compilelint.static.values import (
 )
 
 AUTOGRAD_CONTEXT = "torch.autograd.function.FunctionCtx"
+ITEMS = "*items"
+"""Under which name an object of a class that is a list keeps what it was made of."""
 _SAME_TENSOR = frozenset({"T", "mT", "H", "mH", "data", "real", "imag", "grad"})
 _TENSOR_ATTRIBUTES: dict[str, Value] = {
     "shape": Sequence("size", None, Scalar("int", "shape")),
@@ -312,4 +314,5 @@ def iterate(value: Value, frame: Frame) -> Value:
         maker = get(value, "__iter__", frame)
         if isinstance(maker, Function):
             return element_of(frame.tracer.call(maker, (), {}, None, frame))
+        return value.attributes.get(ITEMS, UNKNOWN)
     return UNKNOWN

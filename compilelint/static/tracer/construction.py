@@ -21,6 +21,7 @@ from compilelint.static.parts import GIVEN, OUTSIDE
 from compilelint.static.questions import assigned_once, stored_names
 from compilelint.static.syntax import nodes_in
 from compilelint.static.tracer.annotations import value_of_annotation
+from compilelint.static.tracer.attributes import ITEMS
 from compilelint.static.tracer.binding import contradicts
 from compilelint.static.tracer.frame import Frame, Mode, key_of
 from compilelint.static.values import (
@@ -31,6 +32,7 @@ from compilelint.static.values import (
     Instance,
     Scalar,
     Value,
+    element_of,
     join,
     join_all,
     options,
@@ -43,6 +45,7 @@ MAX_SITES = 4
 """Assignments looked at for an attribute that `__init__` does not set."""
 MAX_STEPS = 3
 """How far an argument of a constructor is followed through the variables of the function that passes it."""
+_LISTS = frozenset({"list", "tuple", "builtins.list", "builtins.tuple", "collections.UserList"})
 MAX_INSTANCES = 24
 """A class constructed in more ways than this shares one instance from then on."""
 
@@ -110,6 +113,9 @@ class Constructions:
         for position, (name, value) in enumerate(fields_of(instance.ref, tracer)):
             given = args[position] if position < len(args) else keywords.get(name)
             instance.attributes[name] = value if given is None or contradicts(given, value) else given
+        if args and any(isinstance(base, str) and base in _LISTS for base in tracer.program.mro(instance.ref)):
+            # What is appended later is not known.
+            instance.attributes[ITEMS] = join_all([*map(element_of, options(args[0])), UNKNOWN])
 
 
 def _given(ref: ClassRef, tracer: Tracer) -> dict[str, Value]:

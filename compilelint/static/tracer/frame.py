@@ -19,18 +19,21 @@ if TYPE_CHECKING:
 Env: TypeAlias = dict[str, Value]
 """Variables by name. `self.cache` is a key too, for an attribute that was assigned or tested on this path."""
 
-Mode: TypeAlias = Literal["compiled", "decode-loop", "turn", "batch-loop", "batch-turn", "host", "driving", "construct"]
+Mode: TypeAlias = Literal[
+    "compiled", "decode-loop", "turn", "batch-loop", "batch-turn", "host", "driving", "leading", "construct"
+]
 """How the frame runs. `decode-loop` and `batch-loop` are functions with such a loop, `turn` and
 `batch-turn` what the loop calls.
 
 `construct` is an `__init__` outside any region, walked only for the attributes it sets, and `driving` code that calls
-what is compiled, walked for what it does to its state: no rule is asked about either.
+what is compiled, walked for what it does to its state. `leading` code calls functions with loops, and is walked for
+what it gives them. No rule is asked about these three.
 """
 
 
 TURN_OF: dict[Mode, Mode] = {"decode-loop": "turn", "batch-loop": "batch-turn"}
 """How what a loop calls runs, by how the function with the loop does."""
-_AROUND = frozenset({"host", "driving", *TURN_OF.values()})
+_AROUND = frozenset({"host", "driving", "leading", *TURN_OF.values()})
 
 MAX_DEPTH = 40
 """Calls nested deeper than this are not followed; the deepest models measured stay below 25."""
@@ -72,7 +75,7 @@ class Frame:
     @property
     def keeps_effects(self) -> bool:
         """Whether it is code around compiled code, of which `effects` are noted."""
-        return self.mode not in ("compiled", "construct")
+        return self.mode not in ("compiled", "leading", "construct")
 
     @property
     def tree(self) -> ast.AST:

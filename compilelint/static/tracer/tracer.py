@@ -264,7 +264,7 @@ class Tracer:
 
     def _mode(self, ref: FunctionRef, site: ast.AST | None, caller: Frame) -> Mode:
         """How a function runs that is called at `site`."""
-        if caller.mode == "driving" and ref in self.looping:
+        if caller.mode == "leading" and ref in self.looping:
             return self.looping[ref]
         if caller.mode == "compiled" and attributes.is_opaque(ref):
             return "host"
@@ -274,6 +274,10 @@ class Tracer:
             runs_model = ref.qualname.endswith((".forward", ".__call__"))
             return "host" if runs_model and ref.owner and self.program.is_module(ref.owner) else turn
         return "host" if caller.mode in TURN_OF else caller.mode
+
+    def walked(self, ref: FunctionRef, mode: Mode) -> bool:
+        """Whether a function of a file or a class has run in this mode."""
+        return (ref, mode, None) in self._ways
 
     def enter_compiled(
         self,
