@@ -30,7 +30,11 @@ from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.values import ExternalInstance, options
 
 HAZARD = "graph-break"
-LOCKS = frozenset(f"threading.{name}" for name in ("Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore"))
+LOCKS = frozenset(
+    f"{module}.{name}"
+    for module in ("threading", "multiprocessing", "torch.multiprocessing")
+    for name in ("Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore")
+)
 MODULES = ("threading.", "multiprocessing.", "torch.multiprocessing.", "concurrent.futures.", "queue.", "asyncio.")
 METHODS = ("_thread.", "contextvars.ContextVar.", "contextvars.copy_context", "filelock.")
 COMPILES = frozenset({"threading.local", "threading.Event.is_set", "queue.Queue.empty", "asyncio.iscoroutinefunction"})
@@ -111,6 +115,39 @@ def rescale(x):
 """,
         run="(rescale, [(torch.ones(4),)])",
         default="break",
+        fullgraph="break",
+        inside=True,
+    ),
+    Example(
+        code="""\
+import multiprocessing
+
+import torch
+
+
+class Buffer:
+    def __init__(self):
+        self.guard = multiprocessing.Lock()
+        self.filled = multiprocessing.Value("i", 3)
+
+    def scaled(self, x):
+        with self.guard:  # ~
+            return x * 2
+
+    def shared(self, x):
+        with self.filled.get_lock():  # ~
+            return x + 1
+
+
+buffer = Buffer()
+
+
+@torch.compile
+def extend(x):
+    return buffer.scaled(torch.tanh(x)) + buffer.shared(x)
+""",
+        run="(extend, [(torch.ones(4),)])",
+        default="skip",
         fullgraph="break",
         inside=True,
     ),
