@@ -48,6 +48,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     if not all(isinstance(option, Array) for option in options(view.kind(node.value))):
         return
+    if declared_tensor(node.value, view):
+        return
     if all(isinstance(option, Array) for value in tested(node.value, view) for option in options(value)):
         yield Hit(
             node,
@@ -56,6 +58,15 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             "name the type (`np.float32`), ask a torch tensor for its dtype, or read it before the compiled code",
             "likely",
         )
+
+
+def declared_tensor(owner: ast.expr, view: View) -> bool:
+    """Whether `owner` is a parameter that is annotated as a tensor, whatever one caller was taken to pass."""
+    return isinstance(owner, ast.Name) and any(
+        part.arg == owner.id and part.annotation is not None and "Tensor" in ast.unparse(part.annotation)
+        for part in ast.walk(view.function)
+        if isinstance(part, ast.arg)
+    )
 
 
 def tested(owner: ast.expr, view: View) -> Iterator[Value]:
@@ -137,6 +148,14 @@ import torch
 from torch import nn
 
 
+def upcast(t: torch.Tensor):
+    return t if t.dtype in (torch.float32, torch.float64) else t.float()
+
+
+def corners(boxes):
+    return upcast(boxes if isinstance(boxes, torch.Tensor) else np.stack(boxes))
+
+
 class Lookup(nn.Module):
     def __init__(self):
         super().__init__()
@@ -149,7 +168,7 @@ class Lookup(nn.Module):
             x = x * 2
         rows = torch.from_numpy(self.table.astype(np.float32)).to(x.dtype)
         size = self.table.itemsize * self.table.ndim + np.dtype("float32").itemsize
-        return self.fc(x) + rows * size + (self.kind == "f")
+        return corners(self.fc(x)) + rows * size + (self.kind == "f")
 """,
         run="(Lookup(), [(torch.ones(2, 4),)])",
         default="clean",
