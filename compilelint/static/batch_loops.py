@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from functools import cache
 
 from compilelint.static.compiled_names import called_name, compiled_names
+from compilelint.static.contents import speaks_of_compile
 from compilelint.static.definitions import FunctionRef
 from compilelint.static.index import FunctionNode, ModuleIndex
-from compilelint.static.link import speaks_of_compile
 from compilelint.static.syntax import children, nodes_in, statements_in
 
 _TRIED_OUT = frozenset("bench benchmark profile measure warm warmup test tests check compare verify debug demo".split())

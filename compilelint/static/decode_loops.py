@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from functools import cache
 
 from compilelint.static.compiled_names import called_name, compiled_names
+from compilelint.static.contents import speaks_of_compile
 from compilelint.static.definitions import FunctionRef
 from compilelint.static.index import ModuleIndex
-from compilelint.static.link import speaks_of_compile
 from compilelint.static.syntax import nodes_in, statements_in
 
 _MODEL_WORDS = ("model", "net", "decoder", "unet", "transformer", "denoise", "denoiser", "lm", "policy", "step")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from compilelint.model import Failure
-from compilelint.static import link
+from compilelint.static import contents, link
 from compilelint.static.decode_loops import decode_loops
 from compilelint.static.definitions import FunctionRef
 from compilelint.static.index import ModuleIndex
@@ -45,10 +45,10 @@ def outcome_of_idle(task: Task, program: Program, shown: Callable[[Path], str], 
 def _starts_walk(program: Program, module: ModuleIndex) -> bool:
     """Whether anything in a file makes a `Walk` look into a function."""
     return (
-        link.speaks_of_compile(module)
-        or any(map(_may_be_compiled, link.functions(module)))
+        contents.speaks_of_compile(module)
+        or any(map(_may_be_compiled, contents.functions(module)))
         or any(True for _ in link.module_roots(program, module))
-        or any(decode_loops(ref, module) for ref in link.functions(module))
+        or any(decode_loops(ref, module) for ref in contents.functions(module))
         or any(True for _ in public_functions(program, module))
     )
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from compilelint.static.compiled_names import called_name, compiled_by, compiled_names
-from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, class_members, function_ref
-from compilelint.static.index import FunctionNode, ModuleIndex
+from compilelint.static.contents import HEAD_LINES, classes, functions
+from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, class_members
+from compilelint.static.index import ModuleIndex
 from compilelint.static.program import Program
 from compilelint.static.syntax import nodes_in
 
@@ -67,10 +67,6 @@ def _repeated_blocks(module: ModuleIndex) -> frozenset[str]:
     return frozenset(found)
 
 
-HEAD_LINES = 8
-"""Where a file says what it was generated from."""
-
-
 def is_template(program: Program, module: ModuleIndex) -> bool:
     """Whether nothing ever imports a file, since it is what the file beside it was generated from.
 
@@ -85,47 +81,6 @@ def is_template(program: Program, module: ModuleIndex) -> bool:
         return False
     program.note(written.name, "head")
     return any("generated from" in line and f"{name}.py" in line for line in written.lines[:HEAD_LINES])
-
-
-def classes(module: ModuleIndex) -> Iterator[ClassRef]:
-    """Every class at module level, or under an `if` or `try` there."""
-    for node in _definitions(module.tree.body):
-        if isinstance(node, ast.ClassDef):
-            yield ClassRef(module.name, node.name, node)
-
-
-def functions(module: ModuleIndex) -> Iterator[FunctionRef]:
-    """Every function at module level and every method of the classes there."""
-    for node in _definitions(module.tree.body):
-        if isinstance(node, ast.ClassDef):
-            for member in class_members(ClassRef(module.name, node.name, node)).values():
-                if isinstance(member, FunctionRef):
-                    yield member
-        else:
-            yield function_ref(module.name, "", node)
-
-
-def _definitions(body: list[ast.stmt]) -> Iterator[FunctionNode | ast.ClassDef]:
-    for statement in body:
-        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            yield statement
-        elif isinstance(statement, (ast.If, ast.Try)):
-            yield from _definitions([*statement.body, *statement.orelse])
-            if isinstance(statement, ast.Try):
-                yield from _definitions([inner for handler in statement.handlers for inner in handler.body])
-
-
-def speaks_of_compile(module: ModuleIndex) -> bool:
-    """Whether a file mentions compilation at all."""
-    return bool(module.speaking)
-
-
-def host_function(ref: FunctionRef, module: ModuleIndex) -> bool:
-    """Whether a function's own text mentions compilation."""
-    node = ref.node
-    following = bisect_left(module.speaking, node.lineno)
-    speaks = following < len(module.speaking) and module.speaking[following] <= (node.end_lineno or node.lineno)
-    return speaks or compiled_by(node)
 
 
 def drives(ref: FunctionRef, program: Program, module: ModuleIndex) -> bool:

@@ -19,7 +19,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
-from compilelint.static import link
+from compilelint.static import contents
 from compilelint.static.bodies import with_bodies
 from compilelint.static.definitions import ClassRef, assigned, assigned_from_outside, constructed_in, is_small
 from compilelint.static.index import FunctionNode, ModuleIndex, Scope
@@ -102,7 +102,7 @@ class Parts:
         if part == STARTS:
             return _digest_of(_starts(self._module))
         if part == HEAD:
-            return _digest_of(self._module.lines[: link.HEAD_LINES])
+            return _digest_of(self._module.lines[: contents.HEAD_LINES])
         if sort == OUTSIDE:
             return _digest_of(map(ast.dump, assigned_from_outside(self._module, name)))
         if sort == "class":
@@ -115,7 +115,7 @@ class Parts:
             sites = constructed_in(self._module, name)
             return _digest_of(ast.dump(part) for site in sites for part in site if part is not None)
         if sort == "assigned":
-            classes = [ref for ref in link.classes(self._module) if ref.qualname == name]
+            classes = [ref for ref in contents.classes(self._module) if ref.qualname == name]
             return _digest_of(item for ref in classes for item in _assigned(ref)) if classes else ""
         if part not in self._lines:
             return ""
@@ -209,9 +209,9 @@ def _pieces(body: Iterable[ast.stmt]) -> Iterator[tuple[int, int, ast.stmt]]:
 
 def _starts(module: ModuleIndex) -> Iterator[object]:
     """Where the file speaks of compilation; a comment that does counts too."""
-    yield link.speaks_of_compile(module)
-    for ref in link.functions(module):
-        yield ref.qualname, link.host_function(ref, module)
+    yield contents.speaks_of_compile(module)
+    for ref in contents.functions(module):
+        yield ref.qualname, contents.host_function(ref, module)
 
 
 def _assigned(ref: ClassRef) -> Iterator[object]:

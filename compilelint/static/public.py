@@ -6,10 +6,11 @@ import ast
 import re
 from collections.abc import Iterator
 
+from compilelint.static.contents import functions
 from compilelint.static.decode_loops import decode_loops
 from compilelint.static.definitions import ClassRef, FunctionRef
 from compilelint.static.index import Import, ModuleIndex
-from compilelint.static.link import Root, functions
+from compilelint.static.link import Root
 from compilelint.static.program import Program
 from compilelint.static.syntax import nodes_in
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from compilelint.knowledge.table import Table
 from compilelint.model import Failure
-from compilelint.static import link
+from compilelint.static import contents, link
 from compilelint.static.batch_loops import batch_loops
 from compilelint.static.decode_loops import decode_loops, each_turn
 from compilelint.static.definitions import ClassRef, FunctionRef
@@ -166,18 +166,18 @@ class Walk:
 
     def _host(self, module: ModuleIndex) -> None:
         """Code around regions: who compiles what."""
-        speaks = link.speaks_of_compile(module)
+        speaks = contents.speaks_of_compile(module)
         if speaks:
             self._module_level(module)
-        for ref in link.functions(module):
-            if link.host_function(ref, module):
+        for ref in contents.functions(module):
+            if contents.host_function(ref, module):
                 self._start(ref, "host", "this code compiles a model")
         using = self._using(module)
         for ref in using:
             self._start(ref, "driving", "this code uses what is compiled")
         # What leads there tells which of its arguments are others each time.
         for ref in link.leading_to(using, module):
-            if ref not in using and not link.host_function(ref, module):
+            if ref not in using and not contents.host_function(ref, module):
                 self._start(ref, "driving", "this code leads to what is compiled")
         self._nested()
 
@@ -188,9 +188,11 @@ class Walk:
 
     def _using(self, module: ModuleIndex) -> list[FunctionRef]:
         """The functions that use what their file compiles and do not compile it."""
-        functions = link.functions(module) if link.speaks_of_compile(module) else ()
+        functions = contents.functions(module) if contents.speaks_of_compile(module) else ()
         return [
-            ref for ref in functions if not link.host_function(ref, module) and link.drives(ref, self.program, module)
+            ref
+            for ref in functions
+            if not contents.host_function(ref, module) and link.drives(ref, self.program, module)
         ]
 
     def _nested(self) -> None:
@@ -210,7 +212,7 @@ class Walk:
     def _loops(self, module: ModuleIndex) -> None:
         """Loops that call a model; one that is compiled itself is unrolled into the graph, and waits for nothing."""
         looping: dict[FunctionRef, Mode] = {}
-        for ref in link.functions(module):
+        for ref in contents.functions(module):
             if ref not in self.tracer.entered:
                 decoding = decode_loops(ref, module)
                 others = batch_loops(ref, module, decoding)
@@ -250,7 +252,7 @@ class Walk:
         for root in link.module_roots(self.program, module):
             receiver = self.tracer.instance_of(root.receiver) if root.receiver is not None else None
             self._enter(Function(root.ref, receiver), root.why)
-        for ref in link.functions(module):
+        for ref in contents.functions(module):
             value = self.tracer.decorated(ref)
             if isinstance(value, Compiled) and isinstance(value.inner, Function):
                 receiver = self.tracer.instance_of(ref.owner) if ref.owner is not None else None
@@ -322,7 +324,7 @@ class Walk:
                 Failure(entry, "entry point: no such module in the project; write pkg.module:Class.method")
             )
             return
-        for ref in link.functions(module):
+        for ref in contents.functions(module):
             if ref.qualname == dotted:
                 with self._contained(module):
                     self._start(ref, "compiled", "named in entry-points")
