@@ -40,7 +40,9 @@ def as_captured(hit: Hit, what: Captured, view: FrameView) -> Hit | None:
 def _captures(what: Captured, view: FrameView) -> bool:
     if view.options.get("fullgraph") is True and view.torch >= _WITH_FULLGRAPH:
         return True
-    return _sets(view.module, _SETTINGS[what])
+    setting = _SETTINGS[what]
+    module = view.module  # noted as looked at, for the lines too
+    return any(setting in line for line in view.frame.module.lines) and _sets(module, setting)
 
 
 @lru_cache(maxsize=256)
