@@ -29,6 +29,9 @@ class Import:
     attribute: str = ""
 
 
+Binding: TypeAlias = Import | FunctionNode | ast.ClassDef | ast.expr
+
+
 @dataclass(slots=True, eq=False)
 class ModuleIndex:
     """What one file defines. `name` is dotted; `bindings` maps each module-level name to what binds it.
@@ -44,9 +47,12 @@ class ModuleIndex:
     lines: list[str]
     speaking: list[int] = field(default_factory=list)
     """The 1-based lines that mention compilation, see `COMPILE_WORDS`."""
-    bindings: dict[str, Import | FunctionNode | ast.ClassDef | ast.expr] = field(default_factory=dict)
-    replaced: dict[str, Import | FunctionNode | ast.ClassDef | ast.expr] = field(default_factory=dict)
+    bindings: dict[str, Binding] = field(default_factory=dict)
+    replaced: dict[str, Binding] = field(default_factory=dict)
     """What a name was bound to before `step = torch.compile(step)` bound it anew."""
+    otherwise: dict[str | ast.expr, ast.Constant] = field(default_factory=dict)
+    """What the handler of a `try` binds a name to that its body binds to an import (by name) or to an expression (by
+    that): `None` where a library is absent, `False` for a flag that says it is there."""
     stars: list[str] = field(default_factory=list)
 
 
@@ -72,6 +78,27 @@ def _bind(body: Iterable[ast.stmt], module: ModuleIndex, *, nested: bool) -> Non
             module.bindings[name] = binding
         for block in _blocks(statement):
             _bind(block, module, nested=True)
+        if isinstance(statement, ast.Try):
+            _note_otherwise(statement, module)
+
+
+def _note_otherwise(statement: ast.Try, module: ModuleIndex) -> None:
+    """Record the constants that stand for what the body binds if it raises; torch itself is there."""
+    bound = dict(_bound_in(statement.body, module))
+    for name, other in _bound_in((inner for handler in statement.handlers for inner in handler.body), module):
+        binding = bound.get(name)
+        if not isinstance(other, ast.Constant) or module.bindings.get(name) != binding:
+            continue
+        if isinstance(binding, ast.expr):
+            module.otherwise[binding] = other
+        elif isinstance(binding, Import) and binding.module.partition(".")[0] != "torch":
+            module.otherwise[name] = other
+
+
+def _bound_in(body: Iterable[ast.stmt], module: ModuleIndex) -> Iterator[tuple[str, Binding]]:
+    """What the statements themselves bind, without those inside of them."""
+    for statement in body:
+        yield from _bound_by(statement, module)
 
 
 def _compiles(name: str, binding: ast.expr) -> bool:
@@ -97,9 +124,7 @@ def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
             yield statement.orelse
 
 
-def _bound_by(
-    statement: ast.stmt, module: ModuleIndex
-) -> Iterator[tuple[str, Import | FunctionNode | ast.ClassDef | ast.expr]]:
+def _bound_by(statement: ast.stmt, module: ModuleIndex) -> Iterator[tuple[str, Binding]]:
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield statement.name, statement
     elif isinstance(statement, ast.Import):

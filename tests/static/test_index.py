@@ -63,6 +63,24 @@ def test_bindings(source: str, bindings: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "otherwise"),
+    [
+        ("try:\n    import fast\nexcept ImportError:\n    fast = None", {"fast": "None"}),
+        ("try:\n    from fast import op as f\nexcept ImportError:\n    f = None", {"f": "None"}),
+        ("try:\n    import fast\n    HAS = True\nexcept ImportError:\n    HAS = False", {"True": "False"}),
+        ("try:\n    import torch.fast as fast\nexcept ImportError:\n    fast = None", {}),
+        ("try:\n    import fast\nexcept ImportError:\n    from . import slow as fast", {}),
+        ("HAS = False\ntry:\n    import fast\n    HAS = True\nexcept ImportError:\n    HAS = None", {}),
+    ],
+)
+def test_what_stands_for_an_absent_library(source: str, otherwise: dict[str, str]) -> None:
+    found = index(source).otherwise.items()
+    assert {
+        name if isinstance(name, str) else ast.unparse(name): ast.unparse(other) for name, other in found
+    } == otherwise
+
+
+@pytest.mark.parametrize(
     ("statement", "importing", "is_package", "origin"),
     [
         ("from . import x", "pkg.mod", False, "pkg"),

@@ -29,6 +29,7 @@ from compilelint.static.tracer.agreement import in_common
 from compilelint.static.tracer.annotations import value_of_annotation
 from compilelint.static.tracer.frame import TURN_OF, Env, Frame, Mode
 from compilelint.static.tracer.held import HeldFrames, Way, most_ways
+from compilelint.static.tracer.optional import imported, or_otherwise
 from compilelint.static.values import (
     NONE,
     UNKNOWN,
@@ -162,7 +163,7 @@ class Tracer:
     def value_of(self, found: Definition, module: ModuleIndex, name: str) -> Value:
         """A definition as a value; `module` and `name` are where it was looked up."""
         if isinstance(found, Outside):
-            return External(found.name)
+            return imported(External(found.name), module, name, self.program)
         if isinstance(found, ModuleIndex):
             return ProjectModule(found.name)
         if isinstance(found, ClassRef):
@@ -170,7 +171,7 @@ class Tracer:
         home = self.program.home(found, module, name)
         if isinstance(found, FunctionRef):
             return self.decorated(found)
-        return self.evaluate(found, self.module_frame(home))
+        return or_otherwise(self.evaluate(found, self.module_frame(home)), home, found)
 
     def member_value(self, module: str, name: str) -> Value:
         """`module.name` for a module of the project."""
@@ -433,9 +434,7 @@ class Tracer:
     def class_value(self, member: ClassAttribute) -> Value:
         """What a class-level assignment holds."""
         module = self.program.module(member.owner.module)
-        if module is None or member.value is None:
-            return UNKNOWN
-        return self.default(member.value, module)
+        return UNKNOWN if module is None or member.value is None else self.default(member.value, module)
 
     def assigned_elsewhere(self, owner: Instance, name: str) -> Value | None:
         """An attribute that `__init__` does not set but some other method does; None if no method assigns it."""
