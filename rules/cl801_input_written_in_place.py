@@ -34,7 +34,7 @@ from functools import lru_cache
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.cuda_graphs import recorded
-from compilelint.static.state import own_nodes, parameters, root_of
+from compilelint.static.state import own_nodes, parameters, root_of, without_index
 from compilelint.static.syntax import nodes_in
 from compilelint.static.values import UNKNOWN, Instance, Value, options, tensor_certainty
 from compilelint.static.writes import memory_of, written_in_place
@@ -108,8 +108,7 @@ def _tensors_made(owner: ast.ClassDef) -> Iterator[ast.expr]:
 
 def _is_input(place: ast.expr, view: View) -> bool:
     """Whether a tensor is an argument of the region, or hangs off an object that is not a module."""
-    while isinstance(place, ast.Subscript):
-        place = place.value
+    place = without_index(place)
     root = root_of(place)
     if not isinstance(root, ast.Name) or root.id not in parameters(view.function):
         return False

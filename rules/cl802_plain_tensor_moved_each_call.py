@@ -30,7 +30,15 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import class_node, functions_in, is_global, is_module, own_nodes, same_place
+from compilelint.static.state import (
+    class_node,
+    functions_in,
+    is_global,
+    is_module,
+    own_nodes,
+    same_place,
+    without_index,
+)
 from compilelint.static.turns import names_cpu
 from compilelint.static.values import Tensor, gives_arrays, options, tensor_certainty
 
@@ -44,9 +52,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the call that moves a tensor of the host to the device."""
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _names_device(node, view)):
         return
-    held = node.func.value
-    while isinstance(held, ast.Subscript):
-        held = held.value
+    held = without_index(node.func.value)
     why = _on_host(held, view)
     if why is not None:
         yield Hit(

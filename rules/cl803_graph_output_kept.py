@@ -31,6 +31,7 @@ from collections.abc import Iterator
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.cuda_graphs import replayed
 from compilelint.static.questions import assigned_once
+from compilelint.static.state import without_index
 from compilelint.static.values import Mapping, Sequence
 
 HAZARD = "cudagraph-skip"
@@ -75,16 +76,10 @@ def _kept(node: ast.AST, view: View) -> ast.expr | None:
 
 def _replay(kept: ast.expr, view: View) -> ast.Call | None:
     """The replay that returned what is kept, or what it is a part of."""
-    part = _whole(kept)
+    part = without_index(kept)
     made = assigned_once(view.function, part.id) if isinstance(part, ast.Name) else part
-    made = _whole(made) if made is not None else None
+    made = without_index(made) if made is not None else None
     return made if isinstance(made, ast.Call) and ast.unparse(made.func) in replayed(view.module) else None
-
-
-def _whole(node: ast.expr) -> ast.expr:
-    while isinstance(node, ast.Subscript):
-        node = node.value
-    return node
 
 
 BAD = (

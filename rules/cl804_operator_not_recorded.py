@@ -3,8 +3,8 @@
 ## What it does
 In code compiled with `mode="reduce-overhead"` or `"max-autotune"`, finds calls that a GPU was seen not to record:
 `torch.cond`, decompositions such as `torch.linalg.svd` and `eigh`, `pinv`, `histc`, `matrix_exp`, a tensor built from a
-list of tensors. Which calls these are is no list in this rule: it comes from a table that was made on an H200 by
-compiling a call of each public function in that mode.
+list of tensors. Which calls these are comes from a table that was made on an H200 by compiling a call of each public
+function in that mode; control flow, whose arguments are functions, is known by name.
 
 ## Why it costs
 A CUDA graph is a recorded list of kernels: it cannot ask for a value on the way. An operator that copies to the host

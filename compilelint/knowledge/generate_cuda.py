@@ -67,7 +67,8 @@ def generate(only: list[str] | None, jobs: int, out: Path) -> None:
         tempfile.tempdir = place
         torch.set_num_threads(1)
         eager = dict(zip(wanted, _all(_eager, wanted, Path(place, "eager"), jobs), strict=True))
-        out.write_text(render({candidate.name: {"waits": seen.get("waits", [])} for candidate, seen in eager.items()}))
+        first = {candidate.name: {"waits": seen.get("waits", [])} for candidate, seen in eager.items()}
+        out.write_text(render(first), encoding="utf-8")
         suspects = [candidate for candidate, seen in eager.items() if seen]
         recorded = _all(_recorded, suspects, Path(place, "recorded"), jobs)
         os.chdir("/")
@@ -75,7 +76,7 @@ def generate(only: list[str] | None, jobs: int, out: Path) -> None:
         candidate.name: {"waits": eager[candidate].get("waits", []), **outcomes}
         for candidate, outcomes in zip(suspects, recorded, strict=True)
     }
-    out.write_text(render(whole))
+    out.write_text(render(whole), encoding="utf-8")
 
 
 def _computing() -> list[Candidate]:
@@ -120,10 +121,11 @@ def _recorded(candidate: Candidate) -> dict[str, Any]:
     """What `mode="reduce-overhead"` makes of each shape: `error`, `skip`, `split`; nothing where it is recorded."""
     prober = Prober(candidate)
     seen: dict[str, list[str]] = {}
+    callable_there = _on_device(prober)
     suspect = [
-        found for found in _on_device(prober) if _waits(prober.define(f"    {found.call}\n", found.realization), found)
+        found for found in callable_there if _waits(prober.define(f"    {found.call}\n", found.realization), found)
     ]
-    for found in (suspect or _on_device(prober))[:MOST_COMPILED]:
+    for found in (suspect or callable_there)[:MOST_COMPILED]:
         returned = "" if " = " in found.call else "result = "
         function = prober.define(
             f"    {returned}{found.call}\n    return x + 1, {returned[:6] or 'x'}\n", found.realization

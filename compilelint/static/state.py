@@ -94,6 +94,13 @@ def root_of(node: ast.expr) -> ast.expr:
     return node
 
 
+def without_index(node: ast.expr) -> ast.expr:
+    """What subscripts are taken of: `x` for `x[0][:, 1]`, any other node as it is."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node
+
+
 def without_alias(node: ast.expr, view: View) -> ast.expr:
     """`self.rows` for `rows` after the only binding `rows = self.rows`; any other node as it is."""
     if not isinstance(node, ast.Name) or node.id not in own_names(view.function):
