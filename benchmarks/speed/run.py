@@ -6,7 +6,7 @@ Each work is a process of its own, started as a user starts it; what is counted 
 its children, start-up included, and its largest resident memory. The least of N runs counts. The folder is copied
 first, so that an edit (see `edits.py`) and a cache harm nothing. Without a folder: `torch/nn` as installed (it is read,
 not imported).
-`--megabytes 1 5 25` measures the first so many megabytes of each folder, to show how the cost grows.
+`--megabytes 1 5 25` measures the first so many megabytes of each folder; see `scaling.py` for how the cost grows.
 Peers that are not installed beside this Python are left out.
 """
 
@@ -18,6 +18,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,10 +35,11 @@ EQUIVALENT = Path(__file__).with_name("semgrep.yml")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cost:
-    """User and system time in seconds, and the largest resident memory of any of the processes in megabytes."""
+    """User and system time in seconds, the largest resident memory of a process in megabytes, seconds on the clock."""
 
     seconds: float
     megabytes: float
+    passed: float
 
 
 def works() -> Iterator[tuple[str, Sequence[str]]]:
@@ -134,6 +136,7 @@ def once(name: str, command: Sequence[str], folder: Path) -> Cost:
 
 def cost(command: Sequence[str], folder: Path) -> Cost:
     """What a command and its children cost. Bytecode may be written, whatever the environment says."""
+    start = time.monotonic()
     child = os.fork()
     if child == 0:
         os.chdir(folder)
@@ -143,7 +146,8 @@ def cost(command: Sequence[str], folder: Path) -> Cost:
             os.dup2(silence, stream)
         os.execv(command[0], list(command))
     _, _, usage = os.wait4(child, 0)
-    return Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / (1024 if sys.platform == "linux" else 1024 * 1024))
+    megabytes = usage.ru_maxrss / (1024 if sys.platform == "linux" else 1024 * 1024)
+    return Cost(usage.ru_utime + usage.ru_stime, megabytes, time.monotonic() - start)
 
 
 def chart(values: dict[str, float], title: str) -> str:

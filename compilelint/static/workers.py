@@ -31,16 +31,19 @@ def can_fork() -> bool:
 
 
 def batches(sizes: Sequence[int], jobs: int) -> list[list[int]]:
-    """Positions of neighbouring tasks to be done by one child; `sizes` says how much work each task is."""
-    limit = min(BATCH_FILES, max(1, sum(sizes) // jobs))
+    """Positions of neighbouring tasks to be done by one child; `sizes` says how much work each task is.
+
+    Each is an even share of what is left: the later, the smaller, so that the children end at about the same time.
+    """
     found: list[list[int]] = []
-    room = 0
+    room, left = 0, sum(sizes)
     for position, size in enumerate(sizes):
         if room <= 0:
             found.append([])
-            room = limit
+            room = min(BATCH_FILES, max(1, left // jobs))
         found[-1].append(position)
         room -= size
+        left -= size
     return found
 
 
