@@ -7,7 +7,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from compilelint.static.dispatch import Dispatch
     from compilelint.static.index import ModuleIndex
     from compilelint.static.tracer.frame import Frame
-    from compilelint.static.workers import Arrived
+    from compilelint.static.workers import Arrived, Workers
 
 Result = TypeVar("Result")
 
@@ -147,6 +147,7 @@ class _Session:
         self.watch = watch
         self.program = Program(self.files)
         self.linted = self.program.linted
+        self._workers: Workers | None = None
         self._asked: Counter[str] = Counter()
         self._entered: set[str] = set()
         self._surest = Surest()
@@ -165,9 +166,10 @@ class _Session:
         tasks = [Task(unit) for unit in units([*zip(self.linted, map(_size_of, self.files), strict=True)])]
         if self.settings.entry_points:
             tasks.append(Task((), self.settings.entry_points))
-        first = self._outcomes(tasks)
-        # What a real region reaches is reported as that region's.
-        second = self._outcomes(second_pass(zip(tasks, first, strict=True), self._entered))
+        with ExitStack() as stack:
+            first = self._outcomes(tasks, stack)
+            # What a real region reaches is reported as that region's.
+            second = self._outcomes(second_pass(zip(tasks, first, strict=True), self._entered), stack)
         outcomes = [*first, *second]
         if self.cache is not None:
             self.cache.trim()
@@ -184,24 +186,26 @@ class _Session:
         """A file's path as findings show it."""
         return shown(path, self.base)
 
-    def _outcomes(self, tasks: Sequence[Task]) -> list[Outcome]:
-        """What the tasks give, in their order: kept from an earlier run, or worked out now."""
+    def _outcomes(self, tasks: Sequence[Task], stack: ExitStack) -> list[Outcome]:
+        """What the tasks give, in their order: kept from an earlier run, or worked out now.
+
+        Leaving `stack` ends what is started for it.
+        """
         found = [self.cache.get(task) if self.cache is not None else None for task in tasks]
         missing = [position for position, outcome in enumerate(found) if outcome is None]
         for position, outcome in enumerate(found):
             if outcome is not None:
                 self._settle(position, outcome)
 
-        def arrived(number: int, outcome: Outcome, more: bool) -> None:
+        def arrived(number: int, outcome: Outcome) -> None:
             position = missing[number]
             found[position] = outcome
             if self.cache is not None:
                 self.cache.put(tasks[position], outcome)
-            if more:
-                self._prepare(outcome)
+            self._asked.update(outcome.asked)
             self._settle(position, outcome)
 
-        self._work_out([tasks[position] for position in missing], arrived)
+        self._work_out([tasks[position] for position in missing], arrived, stack)
         self._done += len(tasks)
         return [outcome for outcome in found if outcome is not None]
 
@@ -212,24 +216,25 @@ class _Session:
         outcome.entered = outcome.asked = outcome.absent = frozenset()
         outcome.read = {}
 
-    def _work_out(self, tasks: Sequence[Task], arrived: Arrived) -> None:
-        sizes = [self._size(task) for task in tasks]
-        if self.jobs and len(tasks) > 1:
-            from compilelint.static.workers import batches, can_fork, in_workers
+    def _work_out(self, tasks: Sequence[Task], arrived: Arrived, stack: ExitStack) -> None:
+        if self._workers is None and self.jobs and len(tasks) > 1:
+            from compilelint.static.workers import Workers, can_fork
 
             if can_fork():
                 load_rules(), load(self.settings.target_torch)  # so that the children need not
-                with _without_collector():
-                    in_workers(tasks, batches(sizes, self.jobs), self._walked, self.jobs, arrived)
-                return
-        for position, outcome in enumerate(self._walked(tasks)):
-            arrived(position, outcome, False)
+                stack.enter_context(_without_collector())
+                self._workers = stack.enter_context(Workers(self._walked, self.jobs, self._prepare))
+        if self._workers is not None:
+            self._workers.outcomes(tasks, [*map(_size_of_task, tasks)], arrived)
+            return
+        with _without_collector():
+            for position, task in enumerate(tasks):
+                arrived(position, self._walked(task))
 
-    def _prepare(self, outcome: Outcome) -> None:
-        """Parse here, for the children to come, what several tasks have asked for: each would parse it for itself."""
+    def _prepare(self) -> None:
+        """Parse here, for a child to come, what several tasks have asked for: it would parse that for itself."""
         from compilelint.static.workers import peak_megabytes
 
-        self._asked.update(outcome.asked)
         if peak_megabytes() < MOST_SHARED_MEGABYTES:
             most = self._asked.most_common(1)[0][1] if self._asked else 0
             shared = [name for name, count in self._asked.items() if count >= max(SHARED_BY, most // 2)]
@@ -240,37 +245,35 @@ class _Session:
 
         lay_out(self.program, module)
 
-    def _size(self, task: Task) -> int:
-        return len(task.modules if task.public is None else task.public)
-
     @cached_property
     def _dispatch(self) -> Dispatch:
         from compilelint.static.dispatch import Dispatch
 
         return Dispatch(load_rules())
 
-    def _walked(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
-        """Do the tasks one after another, in this process. They share the parsed files and nothing else."""
-        program = self.program
+    def _walked(self, task: Task) -> Outcome:
+        """Do a task in this process. All that it does share the parsed files and nothing else."""
+        return _with_deep_stack(partial(self._walk, task))
+
+    def _walk(self, task: Task) -> Outcome:
         kept = self.cache is not None
+        idle = outcome_of_idle(task, self.program, self.shown, kept=kept)
+        if idle is not None:
+            return idle
+        from compilelint.static.flag import Flagger
+        from compilelint.static.walk import Walk
 
-        def walk(task: Task) -> Outcome:
-            idle = outcome_of_idle(task, program, partial(shown, base=self.base), kept=kept)
-            if idle is not None:
-                return idle
-            from compilelint.static.flag import Flagger
-            from compilelint.static.walk import Walk
+        flagger = Flagger(self._dispatch, frozenset(self.linted), self.settings.engine)
+        table = load(self.settings.target_torch)
+        walk = Walk(task, self.program, table, flagger, self.base, self.watch, kept=kept)
+        outcome = walk.outcome()
+        walk.tracer.forget()
+        return outcome
 
-            flagger = Flagger(self._dispatch, frozenset(self.linted), self.settings.engine)
-            table = load(self.settings.target_torch)
-            walked = Walk(task, program, table, flagger, self.base, self.watch, kept=kept)
-            outcome = walked.outcome()
-            walked.tracer.forget()
-            return outcome
 
-        with _without_collector():
-            for task in tasks:
-                yield _with_deep_stack(partial(walk, task))
+def _size_of_task(task: Task) -> int:
+    """How many files or functions it is about."""
+    return len(task.modules if task.public is None else task.public)
 
 
 def _size_of(file: Path) -> int:

@@ -1,57 +1,111 @@
-"""Child processes: the same outcomes in the same order, and one that dies costs its own tasks only."""
+"""Child processes: the same outcomes in the same order, and one that dies costs the task it was at."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Sequence
+import time
+from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
 from compilelint.static.work import MOST_BYTES, Outcome, Task, units
-from compilelint.static.workers import batches, can_fork, in_workers
+from compilelint.static.workers import Workers, batches, can_fork
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="children are forked on Linux only")
 TASKS = [Task((f"m{number}",)) for number in range(7)]
+PUBLIC = [Task(task.modules, public=("f",)) for task in TASKS]
+SIZES = [1] * len(TASKS)
 
 
-def walk(tasks: Sequence[Task]) -> Iterator[Outcome]:
-    """Gives back what it was asked; the task `m4` kills its process."""
-    for task in tasks:
-        if task.modules == ("m4",) and os.environ.get("DIE"):
-            os.kill(os.getpid(), signal.SIGKILL)
-        yield Outcome(public=task.modules, asked=frozenset({str(os.getpid())}))
+def walk(task: Task) -> Outcome:
+    """Gives back what it was asked, and who did it; the task `m4` kills its process."""
+    if task.modules == ("m4",) and os.environ.get("DIE"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Outcome(public=task.modules, asked=frozenset({str(os.getpid())}))
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 5])
 def test_outcomes_come_in_the_order_of_tasks(jobs: int) -> None:
-    outcomes = in_workers(TASKS, batches([3] * len(TASKS), jobs), walk, jobs)
+    with Workers(walk, jobs) as workers:
+        outcomes = workers.outcomes(TASKS, SIZES)
+        assert workers.outcomes([], []) == []
     assert [outcome.public for outcome in outcomes] == [task.modules for task in TASKS]
+    assert len({outcome.asked for outcome in outcomes}) <= jobs
 
 
-def test_a_child_that_dies_costs_what_it_had_left(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_child_that_dies_costs_what_it_was_doing(jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIE", "1")
-    outcomes = in_workers(TASKS, [[0, 1], [2, 3, 4, 5], [6]], walk, 2)
-    assert [bool(outcome.failures) for outcome in outcomes] == [False] * 4 + [True, True, False]
-    assert [failure.path for failure in outcomes[5].failures] == ["m5"]
-    assert "-9" in outcomes[5].failures[0].message
+    with Workers(walk, jobs) as workers:
+        outcomes = workers.outcomes(TASKS, SIZES)
+        again = workers.outcomes(PUBLIC[:4], SIZES[:4])
+    assert [failure.path for outcome in outcomes for failure in outcome.failures] == ["m4"]
+    assert "-9" in outcomes[4].failures[0].message
+    assert not any(outcome.failures for outcome in again)
 
 
 def test_outcomes_are_told_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIE", "1")
-    told: list[tuple[int, Outcome, bool]] = []
-    outcomes = in_workers(TASKS, [[0, 1], [2], [3, 4, 5], [6]], walk, 1, lambda *arrived: told.append(arrived))
-    assert [position for position, _, _ in told] == list(range(7))
-    assert [outcome for _, outcome, _ in told] == outcomes
-    assert [more for _, _, more in told] == [True, True, True, False, False, False, False]
+    told: list[tuple[int, Outcome]] = []
+    with Workers(walk, 1) as workers:
+        outcomes = workers.outcomes(TASKS, SIZES, lambda *arrived: told.append(arrived))
+    assert told == list(enumerate(outcomes))
+
+
+def test_the_second_pass_over_a_unit_comes_to_the_child_that_knows_it() -> None:
+    def slow(task: Task) -> Outcome:
+        time.sleep(0.05)  # so that no child runs out of work while another has some left
+        return walk(task)
+
+    with Workers(slow, 2) as workers:
+        first, second = workers.outcomes(TASKS[:6], SIZES[:6]), workers.outcomes(PUBLIC[:6], SIZES[:6])
+    moved = [one.public for one, two in zip(first, second, strict=True) if one.asked != two.asked]
+    assert len({outcome.asked for outcome in first}) == 2
+    assert len(moved) <= 1  # one is taken over where a child is done earlier
+
+
+def test_who_is_done_takes_over_half_of_what_another_has_left(tmp_path: Path) -> None:
+    def waits(task: Task) -> Outcome:
+        if task.modules == ("m0",):
+            while len(list(tmp_path.iterdir())) < len(TASKS) - 1:
+                time.sleep(0.01)
+        else:
+            (tmp_path / task.modules[0]).touch()
+        return walk(task)
+
+    with Workers(waits, 2) as workers:
+        outcomes = workers.outcomes(TASKS, SIZES)
+    done = defaultdict(list)
+    for outcome in outcomes:
+        done[outcome.asked].extend(outcome.public)
+    assert sorted(done.values(), key=len) == [["m0"], [f"m{number}" for number in range(1, 7)]]
 
 
 def test_a_child_that_has_grown_leaves_the_rest_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     grown = iter(range(0, 10_000, 200))
     monkeypatch.setattr("compilelint.static.workers.peak_megabytes", lambda: next(grown))
-    outcomes = in_workers(TASKS, [[0, 1, 2, 3, 4], [5, 6]], walk, 2)
+    prepared: list[int] = []
+    with Workers(walk, 1, lambda: prepared.append(1)) as workers:
+        outcomes = workers.outcomes(TASKS, SIZES)
     assert [outcome.public for outcome in outcomes] == [task.modules for task in TASKS]
-    assert len({outcome.asked for outcome in outcomes}) == 4  # each does the tasks until 400 is more than allowed
+    assert len({outcome.asked for outcome in outcomes}) == 4  # each does two tasks until 400 is more than allowed
+    assert len(prepared) == 3
+
+
+def test_children_end_where_the_run_breaks_off() -> None:
+    def slow(task: Task) -> Outcome:
+        time.sleep(0 if task == TASKS[0] else 60)
+        return walk(task)
+
+    def fail(position: int, outcome: Outcome) -> None:
+        raise KeyError(position)
+
+    started = time.monotonic()
+    with pytest.raises(KeyError), Workers(slow, 2) as workers:
+        workers.outcomes(TASKS, SIZES, fail)
+    assert time.monotonic() - started < 30
 
 
 @pytest.mark.parametrize("sizes", [[], [1], [500, 1, 1, 500], [40] * 30])
