@@ -35,6 +35,9 @@ RegionKind = Literal["compiled", "decode-loop", "batch-loop", "host"]
 Captured = Literal["numbers", "sizes"]
 """What `capture_scalar_outputs` and `capture_dynamic_output_shape_ops` keep in the graph, and `fullgraph=True` both."""
 
+Varying = Literal["size", "int", "float"]
+"""What Dynamo may make a symbol of once it has found it changed."""
+
 Outcome = Literal["break", "skip", "recompile", "clean", "stale", "unmeasured"]
 
 
@@ -128,13 +131,15 @@ class Passing:
 
     `values` has one entry per call; a call in a loop counts as two. `lasting`: it is the same object each time.
     `varies`: it is another one each time, as far as the text of the code tells. `grows`: it is a list or dict that gets
-    longer. `of_model`: it runs through the parameters of a model or an optimizer.
+    longer. `carried`: it is a function that carries other numbers each time, these. `of_model`: it runs through the
+    parameters of a model or an optimizer.
     """
 
     values: tuple[Value, ...]
     lasting: bool
     varies: bool
     grows: bool
+    carried: tuple[Value, ...]
     of_model: bool
     place: Place
 
@@ -187,7 +192,16 @@ class View(Protocol):
 
     @property
     def options(self) -> Mapping[str, object]:
-        """The constant keywords of the `torch.compile` that makes this region: `{"mode": "reduce-overhead"}`."""
+        """The constant keywords of the `torch.compile` that makes this region: `{"mode": "reduce-overhead"}`.
+
+        `dynamic` is False, too, where the file that compiles switches `automatic_dynamic_shapes` off.
+        """
+
+    def keeps(self, what: Varying) -> bool:
+        """Whether this region is compiled so that sizes, or numbers of a type, are constants however often they change.
+
+        Each value compiles again then, up to the recompile limit; else a second one makes it a symbol.
+        """
 
     @property
     def engine(self) -> Engine:

@@ -10,7 +10,8 @@ where the value is an int or a str that lives on a module or in a global.
 Dynamo bakes such a value into the graph and guards on it. The call itself changes the value, so the next call fails the
 guard and compiles again, even if nothing reads the counter: eight compilations, then the recompile limit is hit and the
 function runs uncompiled from there on (measured on torch 2.13: 8 of 10 calls). Floats are different: they become a
-graph input after one recompile. So do ints on plain objects and in closures.
+graph input after one recompile. So do ints on plain objects and in closures. Under `dynamic=False`, or without
+`torch._dynamo.config.automatic_dynamic_shapes`, none of them does.
 
 ## Write instead
 
@@ -36,11 +37,13 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.kept_numbers import stay_constant
 from compilelint.static.state import (
     first_read,
     functions_in,
     held,
     is_integer,
+    is_same_object_next_call,
     is_text,
     mentions,
     of_module_or_global,
@@ -53,6 +56,7 @@ from compilelint.static.state import (
     written,
 )
 from compilelint.static.syntax import nodes_in
+from compilelint.static.values import Value, options
 
 HAZARD = "recompile"
 WATCH = Watch(
@@ -68,19 +72,28 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     target, step, read = found
     place = without_alias(target, view)
-    if not (outlives_call(place, view) and of_module_or_global(place, view)):
-        return
     value = held(place, view)
-    if not (is_integer(value) or is_text(value)):
+    if not outlives_call(place, view) or not _is_constant(place, value, view):
         return
     where = "" if read.lineno == step.lineno else f" (line {step.lineno})"
     yield Hit(
         used_at(read, view),
-        f"`{view.text(target)}` is a Python {'int' if is_integer(value) else 'str'} that this code changes{where}:"
+        f"`{view.text(target)}` is a Python {_sort(value)} that this code changes{where}:"
         " Dynamo guards on its value, so every call compiles again until the limit, then the function runs uncompiled",
         "count in a buffer changed in place"
         f' (`self.register_buffer("{_last_name(target)}", torch.zeros((), dtype=torch.long))`), or in the calling code',
     )
+
+
+def _is_constant(place: ast.expr, value: Value, view: View) -> bool:
+    """Whether Dynamo keeps what it finds there as a constant each time."""
+    if of_module_or_global(place, view) and (is_integer(value) or is_text(value)):
+        return True
+    return stay_constant(options(value), view) and is_same_object_next_call(place, view)
+
+
+def _sort(value: Value) -> str:
+    return "int" if is_integer(value) else "str" if is_text(value) else "float"
 
 
 def _moved_and_read(node: ast.AST, view: View) -> tuple[ast.expr, ast.expr, ast.expr] | None:
@@ -286,6 +299,51 @@ class Window(nn.Module):
         run="Window(), [(torch.ones(2, 4),) for _ in range(3)]",
         default="recompile",
         fullgraph="recompile",
+    ),
+    Example(
+        # Under `dynamic=False` a number on a plain object is a constant too.
+        code="""
+import torch
+from torch import nn
+
+
+class Ring:
+    def __init__(self, rows):
+        self.rows = torch.zeros(rows, 4)
+        self.filled = 0
+        self.mass = 0.5
+
+    def put(self, row, slot):
+        self.rows.index_copy_(0, slot, row)
+        self.filled += row.shape[0]  # ~
+        self.mass = self.mass + 0.5  # ~
+        return self.rows
+
+
+class Step(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+
+    def forward(self, x, ring, slot):
+        h = self.proj(x)
+        return h + ring.put(h, slot).mean(0)
+
+
+@torch.no_grad()
+def decode(x):
+    step = torch.compile(Step(), dynamic=False)
+    ring = Ring(16)
+    slot = torch.arange(1)
+    for _ in range(4):
+        x = step(x, ring, slot)
+        slot = slot + 1
+    return x
+""",
+        run="decode, [(torch.ones(1, 4),)]",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
     ),
 )
 

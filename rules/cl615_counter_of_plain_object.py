@@ -18,7 +18,7 @@ it in a 0-d tensor that is changed in place, and index with `index_select`.
 
 ## Limits
 Two warm-up calls cover the first recompile. Attributes of objects that are handed in are not looked at: they may be
-others at each call.
+others at each call. Where no number becomes a symbol, as under `dynamic=False`, CL601 speaks.
 
 ## References
 PyTorch documentation "Dynamic shapes", on specialization of ints.
@@ -44,7 +44,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     place = node.target
     if not (isinstance(place, ast.Attribute) and ast.unparse(place.value) == "self"):
         return
-    if is_module(view.kind(place.value)) or _starts_over(place, node, view):
+    if view.keeps("int") or is_module(view.kind(place.value)) or _starts_over(place, node, view):
         return
     if not _is_number(node.value) or tensors_in(held(place, view)):
         return

@@ -37,7 +37,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, Setting, View, Watch
-from compilelint.static.kept_numbers import keeper_of
+from compilelint.static.kept_numbers import keeper_of, stay_constant
 from compilelint.static.moving import moved_on
 from compilelint.static.number_uses import computed_with, is_dict, spellings
 from compilelint.static.state import first_read, held, is_integer, is_module, used_at, written
@@ -97,7 +97,7 @@ def _guarded(node: ast.Attribute, value: Value, setting: Setting, view: View) ->
 
 def _is_kept(used: ast.expr, node: ast.Attribute, view: View) -> bool:
     """Whether Dynamo keeps the number as it is where it is used, and makes no input of it."""
-    if isinstance(used, (ast.Compare, ast.Call)) or view.options.get("dynamic") is False:
+    if isinstance(used, (ast.Compare, ast.Call)) or stay_constant(options(held(used, view)), view):
         return True
     return isinstance(used, ast.Subscript) and is_integer(held(used, view)) and is_module(view.kind(node.value))
 

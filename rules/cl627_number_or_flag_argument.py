@@ -36,7 +36,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, Passing, View, Watch
-from compilelint.static.kept_numbers import keeper_of
+from compilelint.static.kept_numbers import keeper_of, stay_constant
 from compilelint.static.state import first_use, loads, own_nodes, same_place
 from compilelint.static.values import (
     NONE,
@@ -93,6 +93,7 @@ def _bounds_loop(node: ast.Name, view: View) -> bool:
     )
 
 
+_AS_INPUT = "with it as an input"
 Variation = tuple[str, str, bool]
 """How values differ and how often that compiles, in words, and whether that is more than once."""
 
@@ -107,14 +108,17 @@ def _variation(passing: Passing, node: ast.Name, view: View) -> Variation | None
         return "longer", "for each length", True
     if len(set(kinds)) > FEW and all(map(_is_function, kinds)):
         return "another function", "for each", True
+    if passing.carried:
+        constant = stay_constant(passing.carried, view)
+        return "a function with another number in it", "for each new one" if constant else _AS_INPUT, constant
     if passing.varies and UNKNOWN in kinds and _bounds_loop(node, view):
         return "another number", "for each new one, which a loop here is unrolled by", True
     kept = keeper_of([node], view)
     if all(map(_is_number, kinds)):
-        return _of_numbers(passing, kinds, view.options.get("dynamic"), kept=kept is not None)
+        return _of_numbers(passing, kinds, view, kept=kept is not None)
     if kept is not None and passing.varies and all(kind == UNKNOWN or _is_number(kind) for kind in kinds):
         of_functional = view.callee(kept).startswith("torch.nn.functional.")  # of which none takes a tensor there
-        return _of_numbers(passing, kinds, None, kept=True) if of_functional else None
+        return _of_numbers(passing, kinds, view, kept=True) if of_functional else None
     if all(isinstance(kind, (Const, Scalar)) and kind.type == "bool" for kind in kinds):
         both = {Const(True), Const(False)} <= set(kinds) or (passing.varies and Scalar("bool") in kinds)
         return ("the other flag", "for the other side", False) if both else None
@@ -161,14 +165,15 @@ def _is_list_of_settings(kind: Value) -> bool:
     )
 
 
-def _of_numbers(passing: Passing, kinds: list[Value], dynamic: object, *, kept: bool) -> Variation | None:
+def _of_numbers(passing: Passing, kinds: list[Value], view: View, *, kept: bool) -> Variation | None:
     read_back = any(isinstance(kind, Scalar) and kind.origin == "tensor" for kind in kinds)
     several = len({kind for kind in kinds if isinstance(kind, Const)}) > 1
-    if (dynamic is True and not kept) or not (passing.varies or read_back or several):
+    if (view.options.get("dynamic") is True and not kept) or not (passing.varies or read_back or several):
         return None
     if kept:
         return "another number", "for each new one, which an operation here takes as it is", True
-    return "another number", "for each new one" if dynamic is False else "with it as an input", dynamic is False
+    constant = stay_constant(kinds, view)
+    return "another number", "for each new one" if constant else _AS_INPUT, constant
 
 
 def _is_number(kind: Value) -> bool:
@@ -281,6 +286,42 @@ def run(x):
         fullgraph="recompile",
         inside=True,
     ),
+    Example(
+        # What a function carries with it is a number too.
+        code="""\
+from functools import partial
+
+import torch
+
+
+@torch.compile(dynamic=False)
+def shaped(x, shape):
+    return shape(x) + 1  # ~
+
+
+def scaled(x, by):
+    return x * by
+
+
+def pull(by):
+    def towards(x):
+        return x - by * x
+
+    return towards
+
+
+def sample(x):
+    for i in range(3):
+        x = shaped(x, partial(scaled, by=0.5 + i))
+    for by in (0.1, 0.3, 0.5, 0.7):
+        x = shaped(x, pull(by))
+    return x
+""",
+        run="(sample, [(torch.ones(2, 4),)])",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
 )
 
 GOOD = (
@@ -335,6 +376,41 @@ def run(x):
     return step(x, 0.5, False)
 """,
         run="(run, [(torch.ones(2, 4),)])",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
+    Example(
+        # Without `dynamic=False` such a number becomes an input, and a tensor never is anything else.
+        code="""\
+import torch
+
+
+@torch.compile
+def shaped(x, shape):
+    return shape(x) + 1
+
+
+@torch.compile(dynamic=False)
+def fixed(x, shape):
+    return shape(x) + 1
+
+
+def pull(by, bias=0.5):
+    def towards(x):
+        return x - by * x + bias
+
+    return towards
+
+
+def sample(x):
+    for i in range(4):
+        x = shaped(x, pull(0.5 + i))
+    for by in torch.linspace(0, 1, 4):
+        x = fixed(x, pull(by))
+    return x
+""",
+        run="(sample, [(torch.ones(2, 4),)])",
         default="recompile",
         fullgraph="recompile",
         inside=True,

@@ -8,7 +8,8 @@ unrolled by or that picks from a list, a float for an operation that keeps numbe
 ## Why it costs
 Dynamo looks into the object and guards on what the function reads there, `plan.kind == 'prefill'`. A new text, or
 number that has to be a constant, compiles the function again, up to the recompile limit of 8; other numbers become
-inputs after one. What the function does not read costs nothing. Measured on torch 2.13.
+inputs after one, none does under `dynamic=False`. What the function does not read costs nothing. Measured on torch
+2.13.
 
 ## Write instead
 Keep in the object what the graph can take, tensors, and decide about the rest outside of the compiled function:
@@ -30,7 +31,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.kept_numbers import keeper_of
+from compilelint.static.kept_numbers import keeper_of, stay_constant
+from compilelint.static.number_uses import computed_with, spellings
 from compilelint.static.state import first_read, is_integer, is_text
 from compilelint.static.values import UNKNOWN, Scalar, Sequence, options
 
@@ -63,6 +65,9 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 def _baked_in(node: ast.Attribute, view: View) -> tuple[ast.expr, str] | None:
     """Where and why the value becomes a constant of the graph; None if it does not."""
     value = view.kind(node)
+    if stay_constant(options(value), view):
+        where = computed_with(node, spellings(node, view), view) or node
+        return (where, "no number becomes a symbol here") if first_read(node, view) is node else None
     if is_text(value):
         return (node, "Dynamo guards on a text") if first_read(node, view) is node else None
     parent = next(view.parents(node), None)
@@ -146,6 +151,45 @@ class Server:
         return self.serve(x, len(lengths)) + self.spread(x, lengths)
 """,
         run="(Server(), [(torch.ones(2, 4), list(range(2, n))) for n in range(5, 8)])",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
+    Example(
+        # Under `dynamic=False` no number becomes an input.
+        code="""\
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+
+@dataclass
+class Request:
+    temperature: float
+    top: int
+
+
+class Head(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 8)
+
+    def forward(self, x, request):
+        y = self.proj(x) / request.temperature  # ~
+        return torch.topk(y, request.top)[0].sum(-1, keepdim=True) + x  # ~
+
+
+class Server:
+    def __init__(self):
+        self.head = torch.compile(Head().requires_grad_(False), dynamic=False)
+
+    def __call__(self, x, temperatures):
+        for i, temperature in enumerate(temperatures):
+            x = self.head(x, Request(temperature, i + 1))
+        return x
+""",
+        run="(Server(), [(torch.ones(2, 4), [0.1, 0.2, 0.3, 0.4])])",
         default="recompile",
         fullgraph="recompile",
         inside=True,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import replace
-from functools import lru_cache
 
 from compilelint.rule import Captured, Hit
-from compilelint.static.syntax import nodes_in
+from compilelint.static.dynamo_settings import set_by
 from compilelint.static.view import FrameView
 
 _SETTINGS: dict[Captured, str] = {
@@ -40,19 +38,5 @@ def as_captured(hit: Hit, what: Captured, view: FrameView) -> Hit | None:
 def _captures(what: Captured, view: FrameView) -> bool:
     if view.options.get("fullgraph") is True and view.torch >= _WITH_FULLGRAPH:
         return True
-    setting = _SETTINGS[what]
-    module = view.module  # noted as looked at, for the lines too
-    return any(setting in line for line in view.frame.module.lines) and _sets(module, setting)
-
-
-@lru_cache(maxsize=256)
-def _sets(module: ast.Module, setting: str) -> bool:
-    """Whether a file switches a setting of Dynamo on: `config.setting = True`, `config.patch(setting=True)`."""
-    for node in nodes_in(module):
-        if isinstance(node, ast.Assign):
-            target = node.targets[0]
-            if isinstance(target, ast.Attribute) and target.attr == setting:
-                return isinstance(node.value, ast.Constant) and node.value.value is True
-        elif isinstance(node, ast.keyword) and node.arg == setting:
-            return isinstance(node.value, ast.Constant) and node.value.value is True
-    return False
+    view.frame.tracer.program.note(view.frame.module.name, "code")
+    return set_by(view.frame.module, _SETTINGS[what]) is True

@@ -7,10 +7,11 @@ compiled with torch 2.13 and given six values: six graphs, where others made two
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from compilelint.rule import View
 from compilelint.static.state import own_nodes, same_place
+from compilelint.static.values import Const, Scalar, Value
 
 _FUNCTIONAL = {
     "dropout": ("p", 1), "dropout1d": ("p", 1), "dropout2d": ("p", 1), "dropout3d": ("p", 1),
@@ -47,6 +48,14 @@ def keeper_of(places: list[ast.expr], view: View) -> ast.Call | None:
             if argument is not None and any(same_place(part, place) for part in _terms(argument) for place in places):
                 return node
     return None
+
+
+def stay_constant(values: Iterable[Value], view: View) -> bool:
+    """Whether all of some values are numbers that this region is compiled to keep as constants, see `View.keeps`."""
+    sorts = {value.type for value in values if isinstance(value, (Const, Scalar))}
+    kept = {"int": view.keeps("int"), "float": view.keeps("float")}
+    kept["number"] = kept["int"] and kept["float"]
+    return bool(sorts) and all(kept.get(sort, False) for sort in sorts)
 
 
 def _terms(node: ast.expr) -> Iterator[ast.expr]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from compilelint.static.definitions import ClassRef, FunctionRef, assignments
 from compilelint.static.syntax import statements_in
 from compilelint.static.tracer import attributes, varying
+from compilelint.static.tracer.carried import carried_numbers
 from compilelint.static.tracer.ducks import class_with
 from compilelint.static.values import (
     UNKNOWN,
@@ -65,7 +66,8 @@ class Entry:
 
     `lasting` are the parameters given the same object each time, `varying` those given another one each time, `growing`
     those given a longer list or dict each time, `parameters_of_model` those that run through a model's parameters.
-    `through` says from which parameters of the calling function an argument is computed, `handed` which it is as it is.
+    `carried` are the numbers, others each time, in functions that are passed. `through` says from which parameters of
+    the calling function an argument is computed, `handed` which it is as it is.
     """
 
     ref: FunctionRef | None
@@ -76,6 +78,7 @@ class Entry:
     varying: frozenset[str] = frozenset()
     growing: frozenset[str] = frozenset()
     parameters_of_model: frozenset[str] = frozenset()
+    carried: tuple[tuple[str, tuple[Value, ...]], ...] = ()
     through: frozenset[tuple[str, str]] = frozenset()
     handed: frozenset[tuple[str, str]] = frozenset()
 
@@ -392,6 +395,7 @@ def note_entry(
             if varying.is_longer_next_time(argument, values.get(name, UNKNOWN), node, frame)
         ),
         parameters_of_model=those(lambda argument: varying.is_parameter(argument, frame)),
+        carried=tuple((k, numbers) for k, part in given.items() if (numbers := carried_numbers(part, frame))),
         through=frozenset(
             (k, name) for k, argument in given.items() for name in varying.parameters_in(argument, frame)
         ),

@@ -23,6 +23,7 @@ from compilelint.static.tracer import (
     effects,
     expressions,
     library,
+    regime,
     statements,
 )
 from compilelint.static.tracer.agreement import in_common
@@ -36,7 +37,6 @@ from compilelint.static.values import (
     Class,
     Closure,
     Compiled,
-    Const,
     External,
     Function,
     Instance,
@@ -129,7 +129,7 @@ class Tracer:
         """Note a call of torch.compile: what it compiles and with which constant options."""
         compiled = Compiled(inner)
         effects.note_compilation(inner, node, frame)
-        options = {key: value.value for key, value in keywords.items() if isinstance(value, Const)}
+        options = regime.compile_options(keywords, frame.module)
         function = attributes.get(inner, "forward", frame) if isinstance(inner, Instance) else inner
         if isinstance(function, Function):
             self.compile_options.setdefault(function.ref, {}).update(options)

@@ -1,0 +1,58 @@
+"""Whether a region is compiled so that what changes becomes a symbol, as findings in it show."""
+
+from __future__ import annotations
+
+import pytest
+from projects import check
+
+CODE = """
+import torch
+import torch._dynamo
+
+{setting}
+
+
+@torch.compile({options})
+def scale(x, by):
+    return x * by
+
+
+def run(x):
+    for i in range(9):
+        x = scale(x, i)
+    return x
+
+
+@torch.compile({options})
+def shift(x, by):
+    return x + by
+
+
+def move(x):
+    for i in range(9):
+        x = shift(x, i / 2)
+    return x
+"""
+CONFIG = "torch._dynamo.config"
+EACH = {"scale": "likely", "shift": "likely"}
+ONCE = {"scale": "possible", "shift": "possible"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "options", "expected"),
+    [
+        ("", "", ONCE),
+        ("", "dynamic=False", EACH),
+        ("", "dynamic=None", ONCE),
+        ("", "dynamic=True", {}),
+        (f"{CONFIG}.automatic_dynamic_shapes = False", "", EACH),
+        (f"{CONFIG}.automatic_dynamic_shapes = True", "", ONCE),
+        (f"{CONFIG}.automatic_dynamic_shapes = False", "dynamic=True", {}),
+        (f"patched = {CONFIG}.patch(automatic_dynamic_shapes=False)", "", EACH),
+        (f"{CONFIG}.specialize_int = True", "", {**ONCE, "scale": "likely"}),
+        (f"{CONFIG}.specialize_float = True", "", {**ONCE, "shift": "likely"}),
+    ],
+)
+def test_numbers_become_symbols_unless_they_are_kept(setting: str, options: str, expected: dict[str, str]) -> None:
+    found = check({"model.py": CODE.format(setting=setting, options=options)})
+    assert {finding.function: finding.confidence for finding in found} == expected
