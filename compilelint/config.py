@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from compilelint.model import CONFIDENCES, ENGINES, Confidence, Engine
+from compilelint.record import record
 
 FailOn = Literal["any", "certain", "confirmed", "never"]
 Device = Literal["auto", "cpu", "cuda"]
@@ -48,7 +49,7 @@ class ConfigError(Exception):
     """A setting that cannot be used; the message is one line and says where it is and what to write."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Settings:
     """What one run goes by.
 

@@ -9,8 +9,10 @@ exclusive (one past the last character), as in ruff's and SARIF's output.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, get_args
+
+from compilelint.record import record
 
 Hazard = Literal[
     "graph-break", "frame-skip", "recompile", "host-sync", "cudagraph-skip", "stale-result", "placement", "suppression"
@@ -31,7 +33,7 @@ CONFIDENCES: tuple[Confidence, ...] = get_args(Confidence)
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Span:
     """A stretch of source; see the module's note on positions."""
 
@@ -41,7 +43,7 @@ class Span:
     end_column: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Step:
     """One place on a path through the program: a region's call path, or a frame of a user stack."""
 
@@ -51,7 +53,7 @@ class Step:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Rewrite:
     """A change that a rule proposes, before anybody has asked for its edits (`compilelint.fix` works them out).
 
@@ -67,7 +69,7 @@ class Rewrite:
     part: Span | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Edit:
     """Replace the text in `span` by `replacement`."""
 
@@ -75,7 +77,7 @@ class Edit:
     replacement: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Fix:
     """A suggested change. `safe` cannot change results; `verified` is None until the fix has been tried."""
 
@@ -85,7 +87,7 @@ class Fix:
     verified: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Evidence:
     """One thing the compiler was seen to do, de-duplicated by place and reason.
 
@@ -111,7 +113,7 @@ class Evidence:
     """What was seen when the calls were made again under other terms, one sentence each."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Finding:
     """One hazard at one place, with everything known about it. See the JSON reporter for the outside form."""
 
@@ -137,7 +139,7 @@ class Finding:
     """What `fixes` are made from when they are asked for; no format shows it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class RuleCard:
     """What a user reads about a rule: the part of a rule file that is data. `help` is Markdown."""
 
@@ -148,7 +150,7 @@ class RuleCard:
     help: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Failure:
     """An input that could not be checked: a file that does not parse, a path that is missing. One line of text."""
 
@@ -157,7 +159,7 @@ class Failure:
     line: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Fullgraph:
     """What `fullgraph=True` did: it passed, or raised its first error here."""
 
@@ -168,7 +170,7 @@ class Fullgraph:
     line: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TargetRun:
     """Everything one target showed, complete or up to the moment it died.
 
@@ -193,7 +195,7 @@ class TargetRun:
     results: dict[str, tuple[tuple[Leaf, ...], ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Report:
     """One run of compilelint, ready to be written in any format.
 

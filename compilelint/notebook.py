@@ -14,7 +14,6 @@ import json
 import re
 import tokenize
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
 from typing import Any
@@ -22,6 +21,7 @@ from typing import Any
 from compilelint.lines import line_starts, split_lines
 from compilelint.model import Span
 from compilelint.notebook_json import Source, sources_in
+from compilelint.record import record
 
 _PYTHON = frozenset({"python", "ipython"})
 _RUNS_ITS_CELL = frozenset({"capture", "debug", "prun", "time", "timeit"})
@@ -40,7 +40,7 @@ class NotebookError(Exception):
         self.line = line
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Cell:
     """A code cell: its number in the notebook, its first line in the joined module, and its source as it is written."""
 

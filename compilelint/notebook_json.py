@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from compilelint.record import record
 
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],]', re.DOTALL)
 """What gives JSON its structure, and texts; numbers and literals are of no interest here."""
@@ -16,7 +18,7 @@ _CHARACTER = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|[^\\]",
 """One character of a text: as itself, as an escape, or as the two escapes of one beyond the basic plane."""
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Source:
     """The source of one cell: 0-based start and end of its value in the file, and of what each text in it holds."""
 

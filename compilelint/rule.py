@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from compilelint.model import Confidence, Engine, Hazard, Rewrite, RuleCard, Span
+from compilelint.record import record
 from compilelint.static.values import Value
 
 RegionKind = Literal["compiled", "decode-loop", "batch-loop", "host"]
@@ -41,7 +41,7 @@ Varying = Literal["size", "int", "float"]
 Outcome = Literal["break", "skip", "recompile", "clean", "stale", "unmeasured"]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Example:
     """A complete small module that the test suite lints *and* compiles.
 
@@ -63,7 +63,7 @@ class Example:
     engine: Engine = "torch"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Watch:
     """What a rule looks at.
 
@@ -89,7 +89,7 @@ class Watch:
     regions: frozenset[RegionKind] = frozenset({"compiled"})
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Hit:
     """One hazard: where, how sure, and in the user's own names what happens (`message`), what to write (`instead`).
 
@@ -104,7 +104,7 @@ class Hit:
     rewrite: Rewrite | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Place:
     """A line of code, 1-based, in a file of the project."""
 
@@ -112,7 +112,7 @@ class Place:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Setting:
     """An attribute `name` that driving code sets to `value` between two calls of what is compiled.
 
@@ -125,7 +125,7 @@ class Setting:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Passing:
     """What one stretch of driving code passes for a parameter in its calls of a compiled function, in turn.
 
@@ -284,7 +284,7 @@ class View(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(frozen=True, slots=True, eq=False)
 class Rule:
     """A rule file, loaded."""
 

@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -62,7 +63,7 @@ def rule_from(module: ModuleType) -> Rule:
         name=name["slug"].replace("_", "-"),
         hazard=module.HAZARD,
         summary=summary.strip(),
-        help=f"{body.strip()}\n\n{_examples(module.BAD, module.GOOD)}".strip(),
+        help=body.strip(),
     )
     return Rule(
         card,
@@ -73,6 +74,11 @@ def rule_from(module: ModuleType) -> Rule:
         getattr(module, "CAPTURED", None),
         getattr(module, "FALLBACK", False),
     )
+
+
+def card_with_examples(rule: Rule) -> RuleCard:
+    """What a user reads about a rule, its first examples included: apart, since a check does without."""
+    return replace(rule.card, help=f"{rule.card.help}\n\n{_examples(rule.bad, rule.good)}".strip())
 
 
 def _examples(bad: Sequence[Example], good: Sequence[Example]) -> str:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from compilelint.lines import split_lines
+from compilelint.record import record
 from compilelint.source import decode
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Place:
     """What surrounds a line: the qualified function name, the statement's first and last line, and the line's text."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from compilelint.command.rule import page
-from compilelint.rulebook import load_rules
+from compilelint.rulebook import card_with_examples, load_rules
 
 FOLDER = Path(__file__).parent / "rules"
 
@@ -24,7 +24,7 @@ FAMILIES = {
 
 def pages() -> dict[str, str]:
     """Every file of docs/rules by name: a page for each rule, and the index."""
-    cards = [rule.card for rule in load_rules()]
+    cards = [card_with_examples(rule) for rule in load_rules()]
     texts = {f"{card.code}.md": page(card) for card in cards}
     index = ["# Rules\n"]
     for digit, title in FAMILIES.items():

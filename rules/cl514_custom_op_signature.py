@@ -30,9 +30,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
+from compilelint.record import record
 from compilelint.rule import Example, Hit, View, Watch
 
 HAZARD = "graph-break"
@@ -40,7 +40,7 @@ WATCH = Watch(nodes=(ast.Call,), syntax=lambda node, module: has_operators(modul
 FAKES = ("register_fake", "impl_abstract", "register_meta")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Operator:
     """An operator of the file. `label` is what people call it by: its variable and its `ns::op` name.
 

@@ -44,7 +44,7 @@ class StaticPass:
 def static(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[StaticPass]:
     fake = StaticPass((ITEM, PRINT))
     monkeypatch.setattr(compilelint.static, "lint", fake.lint, raising=False)
-    rules = [SimpleNamespace(card=card, code=card.code) for card in CARDS]
+    rules = [SimpleNamespace(card=card, code=card.code, bad=(), good=()) for card in CARDS]
     monkeypatch.setattr("compilelint.rulebook.load_rules", lambda: tuple(rules))
     compilelint.command.codes.all_cards.cache_clear()
     monkeypatch.chdir(tmp_path)

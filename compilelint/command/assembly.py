@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from compilelint.command.codes import all_cards, rule_codes
 from compilelint.command.output import outputs
 from compilelint.config import Settings
 from compilelint.model import Failure, Finding, Report, TargetRun
+from compilelint.record import record
 from compilelint.report.places import placed
 from compilelint.sift import SUPPRESSION_CARD
 from compilelint.sift.select import outside_per_file_ignores, selected, sure_enough
@@ -19,7 +20,7 @@ from compilelint.source import Sources
 from compilelint.static.discover import Discovery, discover
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Request:
     """What is asked for: the options, the settings in force, the files found, and where their text comes from.
 

@@ -14,9 +14,9 @@ from compilelint.sift.select import check_codes
 @lru_cache(maxsize=1)
 def all_cards() -> tuple[RuleCard, ...]:
     """Every rule's card, sorted by code, with those of the codes that have no rule file."""
-    from compilelint.rulebook import load_rules
+    from compilelint.rulebook import card_with_examples, load_rules
 
-    loaded = [rule.card for rule in load_rules()]
+    loaded = [card_with_examples(rule) for rule in load_rules()]
     taken = {card.code for card in loaded}
     return tuple(sorted([*loaded, *(c for c in BUILT_IN_CARDS if c.code not in taken)], key=lambda card: card.code))
 

@@ -6,17 +6,17 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from compilelint.config import ConfigError, Settings, did_you_mean
 from compilelint.model import Failure, Report
+from compilelint.record import record
 from compilelint.report import FORMATS, Format, Look, render
 from compilelint.source import Sources
 from compilelint.static.discover import Discovery
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Output:
     """One format and its file; None is standard output."""
 

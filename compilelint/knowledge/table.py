@@ -41,11 +41,14 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
+
+from compilelint.record import record
 
 SCHEMA = 1
 HERE = Path(__file__).parent
@@ -53,7 +56,7 @@ EMPTY: tuple[Any, ...] = ("", "", "", {}, {})
 NOT_CALLS = frozenset({"with", "with:outside", "get", "set", "construct", "call"})
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Probe:
     """The id of the first graph break in each mode: None where it compiles, "?" for a break without an id."""
 
@@ -61,7 +64,7 @@ class Probe:
     fullgraph: str | None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Fact:
     """All that is known about one name; see the module's text for the grammars.
 
@@ -101,13 +104,14 @@ class Fact:
 class Table:
     """The facts of one torch version. Entries are decoded when they are asked for.
 
-    `target` is the minor version that was asked for, which the facts may be older than: `(2, 14)`.
+    `lines` are those of the file with a name each, sorted. `target` is the minor version that was asked for, which the
+    facts may be older than: `(2, 14)`.
     """
 
-    def __init__(self, version: str, facts: Mapping[str, list[Any]], target: tuple[int, int]) -> None:
+    def __init__(self, version: str, lines: Sequence[str], target: tuple[int, int]) -> None:
         self.version = version
         self.target = target
-        self._facts = facts
+        self._lines = lines
         self._decoded: dict[str, Fact | None] = {}
 
     def fact(self, dotted: str) -> Fact | None:
@@ -117,9 +121,11 @@ class Table:
         return self._decoded[dotted]
 
     def _decode(self, dotted: str) -> Fact | None:
-        entry = self._facts.get(dotted)
-        if entry is None:
+        start = f'"{dotted}":'
+        at = bisect_left(self._lines, start)
+        if not self._lines[at : at + 1] or not self._lines[at].startswith(start):
             return None
+        entry: list[Any] = json.loads(self._lines[at][len(start) :].rstrip(","))
         returns, lookup, tags, probes, returned = (*entry, *EMPTY[len(entry) :])
         return Fact(
             returns=returns,
@@ -130,7 +136,7 @@ class Table:
         )
 
     def __contains__(self, dotted: str) -> bool:
-        return dotted in self._facts
+        return self.fact(dotted) is not None
 
 
 def _outcome(text: str) -> Probe:
@@ -183,7 +189,8 @@ def load(torch_version: str | None) -> Table:
     none, for the newest table. Raises ValueError for text that does not start with `major.minor`.
     """
     (major, minor), wanted = chosen(torch_version)
-    data = json.loads((HERE / f"torch-{major}.{minor}.json").read_text(encoding="utf-8"))
-    if data["schema"] != SCHEMA:
-        raise ValueError(f"torch-{major}.{minor}.json has schema {data['schema']}, this version reads {SCHEMA}")
-    return Table(data["torch"], data["facts"], wanted)
+    head, *lines, _ = (HERE / f"torch-{major}.{minor}.json").read_text(encoding="ascii").rstrip().split("\n")
+    header = json.loads(f"{head}}}}}")
+    if header["schema"] != SCHEMA:
+        raise ValueError(f"torch-{major}.{minor}.json has schema {header['schema']}, this version reads {SCHEMA}")
+    return Table(header["torch"], lines, wanted)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from compilelint.model import Report
+from compilelint.record import record
 from compilelint.source import Sources
 
 Format = Literal["full", "concise", "json", "jsonl", "sarif", "github", "gitlab", "junit", "markdown"]
@@ -36,7 +36,7 @@ def _silent(message: str) -> None:
     """Where nobody listens to a reporter's warnings."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Look:
     """What a reporter may know besides the report.
 

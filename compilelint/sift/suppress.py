@@ -17,11 +17,12 @@ import io
 import re
 import tokenize
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from compilelint.config import did_you_mean
 from compilelint.lines import split_lines
 from compilelint.model import Finding, Span
+from compilelint.record import record
 from compilelint.sift import RUNTIME_CARD, SUPPRESSION_CARD
 
 OURS = re.compile(r"#\s*compilelint\s*:\s*(?P<verb>[\w-]*)\s*(?:\[(?P<codes>[^\]]*)\])?", re.IGNORECASE)
@@ -29,7 +30,7 @@ NOQA = re.compile(r"#\s*noqa\s*:\s*(?P<codes>[A-Z]+\d+(?:[,\s]+[A-Z]+\d+)*)", re
 VERBS = ("ignore", "ignore-file")
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Directive:
     """One comment: the lines it speaks for (None: the file), the codes it names (empty: every rule), what it caught."""
 

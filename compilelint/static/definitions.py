@@ -6,15 +6,16 @@ import ast
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 
+from compilelint.record import record
 from compilelint.static.bodies import WithoutBody, with_body
 from compilelint.static.index import FunctionNode, ModuleIndex, Scope
 from compilelint.static.syntax import first_line, inner_statements, walked_statements
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(frozen=True, slots=True, eq=False)
 class ClassRef:
     """A class of the project, by module and qualified name."""
 
@@ -33,7 +34,7 @@ class ClassRef:
         return hash(self.qualname)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(frozen=True, slots=True, eq=False)
 class FunctionRef:
     """A function, method or lambda of the project. `owner` is the class whose body it stands in."""
 
@@ -58,14 +59,14 @@ class FunctionRef:
         return hash(self.qualname) ^ self.line
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Outside:
     """A dotted name that leads out of the project."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ClassAttribute:
     """A class-level assignment: its value, or only an annotation."""
 

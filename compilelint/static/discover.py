@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from compilelint.config import Settings
 from compilelint.model import Failure
+from compilelint.record import record
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Discovery:
     """What the arguments stand for.
 
@@ -36,7 +37,7 @@ class Discovery:
     failures: tuple[Failure, ...] = ()
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class _Found:
     """Files by their real path, so that a file reached twice (overlapping arguments, a symlink) is kept once."""
 

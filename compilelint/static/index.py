@@ -9,11 +9,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TypeAlias
 
 from compilelint.lines import split_lines
+from compilelint.record import record
 
 COMPILE_WORDS = re.compile("compile|mark_dynamic|mark_static|cudagraph_mark_step_begin")
 """A file without any of these says nothing about how it is compiled."""
@@ -21,7 +22,7 @@ FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Scope: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Import:
     """A name bound by an import: the module's dotted name, and the attribute taken from it (`""` for the module)."""
 
@@ -32,7 +33,7 @@ class Import:
 Binding: TypeAlias = Import | FunctionNode | ast.ClassDef | ast.expr
 
 
-@dataclass(slots=True, eq=False)
+@record(slots=True, eq=False)
 class ModuleIndex:
     """What one file defines. `name` is dotted; `bindings` maps each module-level name to what binds it.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from compilelint.record import record
 from compilelint.static.compiled_names import called_name, compiled_by, compiled_names
 from compilelint.static.contents import HEAD_LINES, classes, functions
 from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, class_members
@@ -14,7 +14,7 @@ from compilelint.static.program import Program
 from compilelint.static.syntax import nodes_in
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Root:
     """A function that starts a region. `receiver` is the class whose instance it is called on, for a method."""
 

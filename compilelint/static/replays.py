@@ -8,10 +8,10 @@ torch 2.11: "accessing tensor output of CUDAGraphs that has been overwritten by 
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from compilelint.record import record
 from compilelint.static.cuda_graphs import replayed
 from compilelint.static.state import own_nodes
 
@@ -19,7 +19,7 @@ Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
 PARTS = frozenset({"view", "reshape", "squeeze", "unsqueeze", "transpose", "permute", "detach", "flatten", "t"})
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class LateUse:
     """`node` uses what the call `made` returned: `passed` to the next replay, or `read` after it."""
 

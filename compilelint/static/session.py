@@ -8,13 +8,13 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, get_args
 
 from compilelint.knowledge.table import chosen, load
 from compilelint.model import Failure, Finding
+from compilelint.record import record
 from compilelint.rulebook import load_rules
 from compilelint.source import Sources
 from compilelint.static.cache import Cache, context_of, own_code
@@ -42,7 +42,7 @@ MOST_SHARED_MEGABYTES = 150
 """When this process has been larger than this, it parses no more of them: every child starts with all it has."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class StaticResult:
     """Findings of all confidences, before any selection, and the files that could not be read."""
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from compilelint.record import record
+
 if TYPE_CHECKING:
     from dataclasses import dataclass as kind
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 else:
 
     def kind(*, slots: bool, frozen: bool) -> object:
-        """As `dataclass`, which the type checker takes it for. At run time setting is not forbidden: half the cost."""
+        """As `record`, but with the methods of `dataclass`, which compare faster: values are compared all the time."""
         return dataclass(slots=slots, unsafe_hash=frozen)
 
 
@@ -147,7 +149,7 @@ class ProjectModule:
     name: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(frozen=True, slots=True, eq=False)
 class Closure:
     """The variables a nested function sees; equal only to itself."""
 
@@ -182,7 +184,7 @@ class Class:
     ref: ClassRef
 
 
-@dataclass(slots=True, eq=False)
+@record(slots=True, eq=False)
 class Instance:
     """An object of a project class, one per construction with the same argument kinds."""
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from compilelint.model import Failure, Finding
+from compilelint.record import record
 
 LEAST_BYTES = 200_000
 MOST_BYTES = 400_000
@@ -19,7 +20,7 @@ MOST_BYTES = 400_000
 large ones; of large ones a change makes more work."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Task:
     """One pass over one unit.
 
@@ -36,7 +37,7 @@ NAMES = "names"
 """The part of a file that says which names it may bind."""
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Reading:
     """What was read of one file: the digest of its content, "" if it cannot be read, and that of each part.
 
@@ -49,7 +50,7 @@ class Reading:
     anchors: dict[int, tuple[str, int]] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Outcome:
     """What one task gave.
 

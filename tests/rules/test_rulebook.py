@@ -12,7 +12,7 @@ import pytest
 from compilelint import rulebook
 from compilelint.model import HAZARDS
 from compilelint.rule import Example, Rule, Watch
-from compilelint.rulebook import RuleError, load_rules, rule_from
+from compilelint.rulebook import RuleError, card_with_examples, load_rules, rule_from
 
 RULES = load_rules()
 FILES = sorted(Path(__file__).parents[2].glob("rules/cl*.py"))
@@ -36,7 +36,7 @@ def test_the_first_example_of_each_sort_is_part_of_the_help_with_what_torch_did(
     module = rule_module()
     module.BAD = (Example("x = 1  # ~\n", "(f, [])", "skip", "break"), Example("second"))
     module.GOOD = (Example("x = 2\n"),)
-    assert rule_from(module).card.help == (
+    assert card_with_examples(rule_from(module)).help == (
         "## What it does\nNothing.\n\n## Example\n\n"
         "Reported (measured: no graph at all; with `fullgraph=True`: raises):\n\n"
         "```python\nx = 1  # <- here\n```\n\n"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from compilelint.record import record
 from compilelint.static.definitions import FunctionRef, class_members
 from compilelint.static.index import ModuleIndex, Scope
 from compilelint.static.syntax import nodes_in
@@ -70,7 +70,7 @@ def bind_arguments(
     return env
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _Signature:
     """The parameters of a function but `*args` and `**kwargs`; the first `positional` ones are taken by position."""
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from compilelint.record import record
 from compilelint.static.definitions import ClassRef, FunctionRef, assignments
 from compilelint.static.syntax import statements_in
 from compilelint.static.tracer import attributes, varying
@@ -42,7 +43,7 @@ _RESETS = frozenset({"torch._dynamo.reset", "torch.compiler.reset"})
 _ONCE = ("main", "test", "bench", "profile", "demo", "example", "run_once", "__init__", "make", "build", "setup")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Write:
     """`owner.name` gets `value`, which may be another each time if it `varies`, on each turn of a loop if it `steps`.
 
@@ -60,7 +61,7 @@ class Write:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Entry:
     """A call of what torch.compile made of `ref`; None for a module of torch, such as `nn.Sequential`.
 
@@ -104,12 +105,12 @@ class Entry:
         return replace(self, varying=self.varying | others) if others else self
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Yielded:
     """A generator hands control to the body of the `with` that it manages."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Reset:
     """All that was compiled is forgotten: `torch._dynamo.reset()`."""
 
@@ -117,7 +118,7 @@ class Reset:
 Effect: TypeAlias = Write | Entry | Yielded | Reset
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Stretch:
     """The entries of one function in one piece of driving code, in order; `home` is the class whose method it is."""
 
@@ -125,7 +126,7 @@ class Stretch:
     entries: tuple[Entry, ...]
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Driven:
     """What is known of all driving code: attributes that change between entries, and the entries of each function."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from compilelint.model import Step
+from compilelint.record import record
 from compilelint.static.definitions import FunctionRef
 from compilelint.static.index import ModuleIndex
 from compilelint.static.values import UNKNOWN, Closure, Compiled, Instance, Value, join, options
@@ -45,7 +46,7 @@ OBJECT_DEPTH = 12
 """How far they are where objects are made for the attributes they have."""
 
 
-@dataclass(slots=True, eq=False)
+@record(slots=True, eq=False)
 class Frame:
     """See the module's docstring. `site` is the call in `caller` that entered this frame."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from compilelint.record import record
 from compilelint.static.definitions import ClassRef, FunctionRef, assignments
 from compilelint.static.syntax import statements_in
 from compilelint.static.tracer import varying
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TWO_SIDES = 2
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Made:
     """An attribute of a new object that is another one each time. `line` is 1-based."""
 
