@@ -34,6 +34,12 @@ def batch_loops(
     return [loop for loop in loops if any(_is_step(node, steps, module.tree) for node in _on_each_turn(loop))]
 
 
+def calls_compiled(loop: ast.For | ast.While, tree: ast.Module) -> bool:
+    """Whether a loop calls, on its turns or in a loop within, what the file compiles or a function that does."""
+    steps = _steps(tree)
+    return any(_is_step(node, steps, tree) for node in nodes_in(loop))
+
+
 def _on_each_turn(loop: ast.For | ast.While) -> Iterator[ast.AST]:
     """The nodes of a loop's body but those that run once per turn of a loop in it, or in a function that it defines."""
     pending: list[ast.AST] = list(loop.body)
