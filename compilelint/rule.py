@@ -222,6 +222,12 @@ class View(Protocol):
         of a method is unknown, `?` when the callee is.
         """
 
+    def handed_back(self, call: ast.Call) -> Value:
+        """What the function gives back that a call was handed: the key of `sorted`, the test of `filter`.
+
+        `UNKNOWN` where the call has none.
+        """
+
     def classes(self, value: Value) -> tuple[ast.ClassDef, ...]:
         """The project's classes that an object of exactly one of them is made of, in method resolution order."""
 

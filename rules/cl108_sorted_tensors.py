@@ -1,22 +1,22 @@
 """Sorting tensors with Python's sort splits the graph.
 
 ## What it does
-Reports `sorted(...)` of tensors, `.sort()` of a list of tensors, and `max` or `min` of tensors with `key=` or
-`default=`.
+Reports `sorted(...)` and `.sort()` of tensors or of objects of the project, and with a `key` that gives such; `max` or
+`min` with `default=` of tensors, and with `key=` of anything but numbers and texts; `heapq.nlargest` and `nsmallest`.
 
 ## Why it costs
 The order depends on values that exist only once the graph has run, and Python's sort asks for a truth per comparison.
-Dynamo sorts constants only (GB0207; GB0059 for iterating a tensor into `sorted`), and `max`/`min` with keyword
-arguments it doesn't do for tensors (GB0193). `fullgraph=True` raises.
+Dynamo sorts constants only (GB0207; GB0059 for iterating a tensor into `sorted`): numbers, texts and tuples of them. It
+does not ask an object's `__lt__`. `max` and `min` with keyword arguments it folds for constants and does nothing else
+with (GB0193), `heapq` it leaves to Python (GB0059). `fullgraph=True` raises.
 
 ## Write instead
     values, order = torch.stack(items).sort()
     best = torch.stack(items).max()
+    first = sorted(jobs, key=lambda job: job.size)[0]  # a number per object: compiles
 
 ## Limits
-Plain `max(a, b)` and `min(list_of_tensors)` compile to `torch.maximum` and `torch.minimum`. Sorting by a key that is
-not a tensor compiles; a key function's result is not looked at, so `key=lambda t: t.sum()` is missed. Measured on
-torch 2.13.
+Plain `max(a, b)` and `min(list_of_tensors)` compile to `torch.maximum` and `torch.minimum`. Measured on torch 2.13.
 Torch 2.14 compiles `max` and `min` with a `default`.
 
 ## References
@@ -30,37 +30,94 @@ from collections.abc import Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.tensors import tensors_within
+from compilelint.static.tensors import data
+from compilelint.static.values import (
+    UNKNOWN,
+    ExternalInstance,
+    Instance,
+    Mapping,
+    Sequence,
+    Value,
+    element_of,
+    join_all,
+    options,
+)
 
 HAZARD = "graph-break"
-WATCH = Watch(nodes=(ast.Call,), names=frozenset({"sorted", "sort", "max", "min"}))
+LARGEST = frozenset({"heapq.nlargest", "heapq.nsmallest"})
+WATCH = Watch(nodes=(ast.Call,), names=frozenset({"sorted", "sort", "max", "min", "nlargest", "nsmallest"}))
+INSTEAD = "stack them and order on the device: `torch.stack(items).sort()`, `.max()`, `.min()`"
+BY_NUMBER = "sort by a number or text of each, `sorted(items, key=lambda item: item.size)`, or outside compiled code"
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """One hit per call that has Python compare tensors."""
+    """One hit per call that has Python compare what Dynamo doesn't."""
     if not isinstance(node, ast.Call):
         return
-    confidence = ordered_tensors(node, view)
+    compared = values_compared(node, view)
+    confidence = next((found for value in compared if (found := of_tensors(value))), None)
+    text = view.text(node)
     if confidence is not None:
-        yield Hit(
-            node,
-            f"`{view.text(node)}` has Python order tensors by value, which Dynamo cannot trace: the graph splits here",
-            "stack them and order on the device: `torch.stack(items).sort()`, `.max()`, `.min()`",
-            confidence,
-        )
+        message = f"`{text}` has Python order tensors by value, which Dynamo cannot trace: the graph splits here"
+        yield Hit(node, message, INSTEAD, confidence)
+    elif any(is_object(value, view) for value in compared) or (
+        view.callee(node) not in ("builtins.sorted", "list.sort") and any(map(is_composite, compared))
+    ):
+        message = f"`{text}` orders what are no numbers or texts, which Dynamo cannot trace: the graph splits here"
+        yield Hit(node, message, BY_NUMBER, "likely")
 
 
-def ordered_tensors(node: ast.Call, view: View) -> Confidence | None:
-    """How sure it is that the call compares tensors in a way that does not compile."""
+def values_compared(node: ast.Call, view: View) -> tuple[Value, ...]:
+    """What must be constants for the call to be traced: the items, or what its key gives for them, or both."""
     callee, keywords = view.callee(node), {keyword.arg for keyword in node.keywords}
-    if callee == "list.sort" and isinstance(node.func, ast.Attribute) and "key" not in keywords:
-        return tensors_within(view.kind(node.func.value))
-    if callee == "builtins.sorted" and "key" not in keywords and node.args:
-        return tensors_within(view.kind(node.args[0]))
+    key = (view.handed_back(node),) if "key" in keywords else ()
+    if callee == "list.sort" and isinstance(node.func, ast.Attribute):
+        return key or (items_of(view.kind(node.func.value)),)
+    if callee == "builtins.sorted" and node.args:
+        return key or (items_of(view.kind(node.args[0])),)
+    if callee in LARGEST and len(node.args) > 1:
+        return items_of(view.kind(node.args[1])), *key
     not_traced = {"key"} if view.torch >= (2, 14) else {"key", "default"}
     if callee in ("builtins.max", "builtins.min") and keywords & not_traced and len(node.args) == 1:
-        return tensors_within(view.kind(node.args[0]))
-    return None
+        return items_of(view.kind(node.args[0])), *key
+    return ()
+
+
+def items_of(value: Value) -> Value:
+    """What iterating over `value` gives: of a tensor tensors, of a dict its keys, which are not known."""
+    return join_all(
+        option if data(option) else UNKNOWN if isinstance(option, Mapping) else element_of(option)
+        for option in options(value)
+    )
+
+
+def of_tensors(value: Value) -> Confidence | None:
+    """How sure it is that a value is a tensor, or a tuple with one in it."""
+    sure = data(value)
+    for option in options(value):
+        if isinstance(option, Sequence) and option.items:
+            sure = sure or next((found for item in option.items if (found := data(item))), None)
+    return sure
+
+
+def is_object(value: Value, view: View) -> bool:
+    """Whether a value is an object of the project other than a member of an enumeration, or a tuple with one in it."""
+    return any(
+        any(is_object(item, view) for item in option.items or ())
+        if isinstance(option, Sequence)
+        else isinstance(option, Instance) and not any(is_enum(definition) for definition in view.classes(option))
+        for option in options(value)
+    )
+
+
+def is_enum(definition: ast.ClassDef) -> bool:
+    """Whether a class inherits from one of Python's enumerations."""
+    return any(ast.unparse(base).endswith(("Enum", "Flag")) for base in definition.bases)
+
+
+def is_composite(value: Value) -> bool:
+    """Whether a value is a tuple, list, dict or object, none of which `max(items, key=...)` may hold."""
+    return any(isinstance(option, (Sequence, Mapping, Instance, ExternalInstance)) for option in options(value))
 
 
 BAD = (
@@ -96,6 +153,57 @@ def largest(x):
         run="(largest, [(torch.ones(2, 4),)])",
         default="break",
         fullgraph="break",
+    ),
+    Example(
+        code="""\
+import torch
+
+
+class Beam:
+    def __init__(self, tokens, length):
+        self.tokens = tokens
+        self.length = length
+
+    def __lt__(self, other):
+        return self.length < other.length
+
+
+def norm(row):
+    return row.square().sum()
+
+
+@torch.compile
+def by_norm(x):
+    rows = sorted(x.unbind(0), key=norm)  # ~
+    return rows[0] * 2
+
+
+@torch.compile
+def strongest(x):
+    best = max(range(2), key=lambda i: x[i].sum())  # ~
+    return x[best] * 2
+
+
+@torch.compile
+def shortest(x):
+    beams = [Beam(x[0], 3), Beam(x[1], 2)]
+    beams.sort()  # ~
+    return beams[0].tokens * 2
+
+
+@torch.compile
+def cheapest(x):
+    name, cost = min({"a": 1, "b": 2}.items(), key=lambda entry: entry[1])  # ~
+    return x * cost
+
+
+def all_of_them(x):
+    return by_norm(x), strongest(x), shortest(x), cheapest(x)
+""",
+        run="(all_of_them, [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="break",
+        inside=True,
     ),
 )
 

@@ -1,8 +1,8 @@
 """`int(t)`, `float(t)` and `bool(t)` split the graph to turn a tensor into a Python number.
 
 ## What it does
-Reports `int`, `float`, `bool` and `operator.index` of a tensor or of a numpy array, and the methods behind them
-(`t.__int__()`).
+Reports `int`, `float`, `bool` and `operator.index` of a tensor or of a numpy array, the methods behind them
+(`t.__int__()`), and `map(int, ...)` over tensors.
 
 ## Why it costs
 The cast is `.item()` by another name (GB0124): the graph ends, the value is fetched, on a GPU after waiting for all
@@ -28,7 +28,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.tensors import data, on_error_path
+from compilelint.static.tensors import data, mapped, on_error_path
 
 HAZARD = "graph-break"
 CAPTURED = "numbers"
@@ -38,7 +38,7 @@ METHODS = frozenset(
 )
 WATCH = Watch(
     nodes=(ast.Call,),
-    names=frozenset({"int", "float", "bool", "index", "__int__", "__float__", "__bool__", "__index__"}),
+    names=frozenset({"int", "float", "bool", "index", "map", "__int__", "__float__", "__bool__", "__index__"}),
 )
 
 
@@ -47,13 +47,13 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not isinstance(node, ast.Call):
         return
     callee = view.callee(node)
+    confidence = None
     if callee in CASTS and len(node.args) == 1:
-        source = node.args[0]
+        confidence = data(view.kind(node.args[0]))
     elif callee in METHODS and isinstance(node.func, ast.Attribute):
-        source = node.func.value
-    else:
-        return
-    confidence = data(view.kind(source))
+        confidence = data(view.kind(node.func.value))
+    elif (each := mapped(node, view)) is not None and each[0] in CASTS:
+        callee, confidence = each
     if confidence is not None and not on_error_path(node, view):
         flag = callee.endswith(("bool", "__bool__"))
         yield Hit(
@@ -102,6 +102,19 @@ def scale(x: torch.Tensor):
     return (x + 1) * weight(x) + quiet
 """,
         run="(scale, [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="clean",
+    ),
+    Example(
+        code="""\
+import torch
+
+
+def spread(x: torch.Tensor):
+    low, high = list(map(float, (x.min(), x.max())))  # ~
+    return (x - low) / (high - low)
+""",
+        run="(spread, [(torch.arange(4.0),)])",
         default="break",
         fullgraph="clean",
     ),

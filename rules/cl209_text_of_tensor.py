@@ -1,8 +1,8 @@
 """Turning a tensor into text splits the graph.
 
 ## What it does
-Reports `str(t)`, `repr(t)`, `ascii(t)` and `"..." % t` for tensors, and what is done with an f-string or `str.format`
-of one: `len(text)`, `text + "…"`, `text == "…"`, `text.upper()`.
+Reports `str(t)`, `repr(t)`, `ascii(t)`, `map(str, tensors)` and `"..." % t` for tensors, and what is done with an
+f-string or `str.format` of one: `len(text)`, `text + "…"`, `text == "…"`, `text.upper()`.
 
 ## Why it costs
 The text needs every value: Dynamo does not trace `str` (GB0059) or `repr` (GB0569) of a tensor, and for the `%`
@@ -32,14 +32,14 @@ from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.questions import assigned_once
 from compilelint.static.state import own_nodes
-from compilelint.static.tensors import data, on_error_path
+from compilelint.static.tensors import data, mapped, on_error_path
 from compilelint.static.values import Const, Scalar, options
 
 HAZARD = "graph-break"
 TEXTS = frozenset({"builtins.str", "builtins.repr", "builtins.ascii"})
 WATCH = Watch(
     nodes=(ast.Call, ast.BinOp, ast.JoinedStr),
-    callees=TEXTS.__contains__,
+    callees=lambda name: name in TEXTS or name == "builtins.map",
     syntax=lambda node, module: (
         isinstance(node, ast.JoinedStr)
         or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod))
@@ -55,9 +55,11 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if formatted is not None:
         yield from _use_of_text(node, formatted, view)
     elif isinstance(node, ast.Call):
-        if view.callee(node) not in TEXTS or not node.args:
-            return
-        confidence = data(view.kind(node.args[0]))
+        confidence = None
+        if view.callee(node) in TEXTS and node.args:
+            confidence = data(view.kind(node.args[0]))
+        elif (each := mapped(node, view)) is not None and each[0] in TEXTS:
+            confidence = each[1]
         if confidence is not None and not on_error_path(node, view):
             message = f"`{view.text(node)}` needs the tensor's values as text: Dynamo splits the graph here"
             yield Hit(node, message, INSTEAD, confidence)
@@ -163,6 +165,19 @@ def marked(x: torch.Tensor):
     return y + 1 if "{}".format(x.sum()) == "3" else y  # ~
 """,
         run="(marked, [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import torch
+
+
+def described(x: torch.Tensor):
+    line = ", ".join(map(str, x.mean(0)))  # ~
+    return x + 1, line
+""",
+        run="(described, [(torch.ones(2, 4),)])",
         default="break",
         fullgraph="break",
     ),

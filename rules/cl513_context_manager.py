@@ -3,7 +3,8 @@
 ## What it does
 Finds `with` statements in code that Dynamo traces whose context manager it does not enter: an own object that was
 made outside and is entered here, a stored `torch.no_grad()`, `with torch.device(...)`, `torch.backends.cudnn.flags`,
-NVTX ranges, `redirect_stdout`, `closing`, mocks, dispatch and function modes, and settings of the compiler itself.
+NVTX ranges, `redirect_stdout`, `closing`, mocks, dispatch and function modes, settings of the compiler itself, and
+managers of libraries that are handed to `ExitStack.enter_context`.
 
 ## Why it costs
 Dynamo must enter the manager while it traces, with an object it knows how to build. Where it can't (GB0142, GB0262),
@@ -56,11 +57,15 @@ NOT_ENTERED = frozenset(
 )
 NOT_STORED = frozenset({"torch.no_grad", "torch.enable_grad", "torch.inference_mode", "torch.device"})
 """Managers of torch that can be made and entered here, but not entered if they were made before (device: neither)."""
-WATCH = Watch(nodes=(ast.With,))
+NOT_STACKED = ("torch.", "contextlib.nullcontext", "contextlib.closing", "warnings.catch_warnings")
+"""Managers that compile in a `with`, most of them, and never through `ExitStack.enter_context`."""
+WATCH = Watch(nodes=(ast.With, ast.Call), callees="contextlib.ExitStack.enter_context".__eq__)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per context manager that is not entered."""
+    if isinstance(node, ast.Call):
+        yield from put_on_stack(node, view)
     if not isinstance(node, ast.With):
         return
     for item in node.items:
@@ -73,6 +78,18 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
                 "enter it around the compiled call, or make the manager in the `with` itself",
                 confidence,
             )
+
+
+def put_on_stack(call: ast.Call, view: View) -> Iterator[Hit]:
+    """`stack.enter_context(torch.no_grad())`: entered so, a manager of a library must be traced like own code."""
+    manager = call.args[0] if len(call.args) == 1 else None
+    if isinstance(manager, ast.Call) and view.callee(manager).startswith(NOT_STACKED):
+        yield Hit(
+            call,
+            f"Dynamo can't enter `{view.text(manager)}` through a stack: the whole function runs uncompiled",
+            "enter it in a `with` of its own, or take the stack around the compiled call",
+            "likely",
+        )
 
 
 def refused(manager: ast.expr, view: View) -> Confidence | None:
@@ -145,8 +162,16 @@ def quiet(x):
         return torch.tanh(x)
 
 
+@torch.compile
+def stacked(x, frozen=True):
+    with contextlib.ExitStack() as stack:
+        if frozen:
+            stack.enter_context(torch.no_grad())  # ~
+        return torch.tanh(x)
+
+
 def both(x):
-    return table(x) + quiet(x)
+    return table(x) + quiet(x) + stacked(x)
 """,
         run="(both, [(torch.ones(4),)])",
         default="skip",

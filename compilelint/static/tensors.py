@@ -10,7 +10,17 @@ from functools import lru_cache
 from compilelint.model import Confidence
 from compilelint.rule import View
 from compilelint.static.questions import assigned_once
-from compilelint.static.values import Array, Const, Scalar, Sequence, Tensor, Value, options, tensor_certainty
+from compilelint.static.values import (
+    Array,
+    Const,
+    External,
+    Scalar,
+    Sequence,
+    Tensor,
+    Value,
+    options,
+    tensor_certainty,
+)
 
 Site = ast.If | ast.While | ast.IfExp | ast.Assert | ast.comprehension | ast.match_case | ast.BoolOp | ast.UnaryOp
 TIME_STEP = re.compile(r"(?:(?:cur|current|prev|previous|next|last)_?)?(?:t|timestep|time_step)")
@@ -142,6 +152,14 @@ def tensors_within(value: Value) -> Confidence | None:
             items = option.items if option.items is not None else (option.element,)
             sure = sure or next((found for item in items if (found := data(item))), None)
     return sure
+
+
+def mapped(call: ast.Call, view: View) -> tuple[str, Confidence] | None:
+    """Of `map(function, items)` over tensors the dotted name of an outside function, and how sure the tensors are."""
+    if view.callee(call) != "builtins.map" or len(call.args) != 2:
+        return None
+    function, confidence = view.kind(call.args[0]), tensors_within(view.kind(call.args[1]))
+    return (function.name, confidence) if isinstance(function, External) and confidence is not None else None
 
 
 def site_of(node: ast.expr, view: View) -> tuple[Site | None, bool]:

@@ -225,7 +225,8 @@ class FrameView:
         site = self.frame.site if self.entered else None  # what is passed there, see `passed`
         options = tuple(self.options.items())
         handed_in = tuple(map(self.handed_in, parameters(self.frame.ref.node))) if options else ()
-        return (self.region, self.entry, self.same_self, self.assumed, options, handed_in, site, kinds)
+        handed_back = tuple(map(_coarse, self.frame.handed_back.values()))
+        return (self.region, self.entry, self.same_self, self.assumed, options, handed_in, handed_back, site, kinds)
 
     def _outermost(self) -> Frame:
         """The frame with which the compiled region starts."""
@@ -297,6 +298,10 @@ class FrameView:
         probe = probe_of(fact, args, keywords, self._receiver(call))
         # A probe that failed without an id says more about its arguments than about Dynamo.
         return probe.default if probe is not None and probe.default != "?" else None
+
+    def handed_back(self, call: ast.Call) -> Value:
+        """See View."""
+        return self.frame.handed_back.get(call, UNKNOWN)
 
     def on_cuda(self, call: ast.Call) -> frozenset[str]:
         """See View."""

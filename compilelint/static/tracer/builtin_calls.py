@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from compilelint.static.tracer import attributes, built_names, narrowing, operators
+from compilelint.static.tracer import asked, attributes, built_names, narrowing, operators, overloads
 from compilelint.static.tracer.callees import type_name
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import (
@@ -37,6 +37,10 @@ _FORMS = {"list": "list", "tuple": "tuple", "set": "set", "frozenset": "set"}
 
 def call(name: str, args: Args, keywords: dict[str, Value], node: ast.AST | None, frame: Frame) -> Value:
     """`name(*args)` for a builtin."""
+    if name in _CONVERSIONS and args:
+        found = overloads.converted(args[0], _CONVERSIONS[name], node, frame)
+        if found is not None:
+            return found
     handler = _HANDLERS.get(name)
     if handler is not None:
         return handler(args, keywords, node, frame)
@@ -44,6 +48,21 @@ def call(name: str, args: Args, keywords: dict[str, Value], node: ast.AST | None
         return _sequence(_FORMS[name], args, frame)
     return _PLAIN.get(name, UNKNOWN)
 
+
+_CONVERSIONS = {
+    "int": ("__int__", "__index__"),
+    "float": ("__float__", "__index__"),
+    "bool": ("__bool__", "__len__"),
+    "str": ("__str__", "__repr__"),
+    "repr": ("__repr__",),
+    "abs": ("__abs__",),
+    "round": ("__round__",),
+    "hash": ("__hash__",),
+    "len": ("__len__",),
+    "next": ("__next__",),
+    "reversed": ("__reversed__",),
+}
+"""The methods that Python calls for these builtins, the first one that a class has."""
 
 _PLAIN: dict[str, Value] = {
     "print": NONE,
@@ -64,10 +83,6 @@ def _len(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame: Fr
     value = args[0] if args else UNKNOWN
     if isinstance(value, Sequence) and value.items is not None:
         return Const(len(value.items))
-    if isinstance(value, Instance):
-        method = attributes.get(value, "__len__", frame)
-        if not isinstance(method, (Unknown, Method)):
-            frame.tracer.call(method, (), {}, node, frame)
     return Scalar("int", "shape" if isinstance(value, (Tensor, Array)) else "python")
 
 
@@ -101,16 +116,16 @@ def _sequence(form: str, args: Args, frame: Frame) -> Value:
     source = args[0]
     if isinstance(source, Sequence) and source.items is not None and form != "set":
         return Sequence(form, source.items)  # type: ignore[arg-type]
-    return Sequence(form, None, join_all(attributes.iterate(o, frame) for o in options(source)))  # type: ignore[arg-type]
+    return Sequence(form, None, asked.items_of(source, frame))  # type: ignore[arg-type]
 
 
 def _zip(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame: Frame) -> Value:
-    items = tuple(join_all(attributes.iterate(o, frame) for o in options(a)) for a in args)
+    items = tuple(asked.items_of(a, frame) for a in args)
     return Sequence("iterator", None, Sequence("tuple", items))
 
 
 def _enumerate(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame: Frame) -> Value:
-    inner = join_all(attributes.iterate(o, frame) for o in options(args[0])) if args else UNKNOWN
+    inner = asked.items_of(args[0], frame) if args else UNKNOWN
     return Sequence("iterator", None, Sequence("tuple", (Scalar("int"), inner)))
 
 
@@ -118,7 +133,7 @@ def _same_items(form: str) -> Callable[..., Value]:
     def items(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame: Frame) -> Value:
         if not args:
             return UNKNOWN
-        return Sequence(form, None, join_all(attributes.iterate(o, frame) for o in options(args[0])))  # type: ignore[arg-type]
+        return Sequence(form, None, asked.items_of(args[0], frame))  # type: ignore[arg-type]
 
     return items
 
@@ -126,17 +141,8 @@ def _same_items(form: str) -> Callable[..., Value]:
 def _map(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame: Frame) -> Value:
     if len(args) < 2:
         return UNKNOWN
-    items = tuple(join_all(attributes.iterate(o, frame) for o in options(a)) for a in args[1:])
+    items = tuple(asked.items_of(a, frame) for a in args[1:])
     return Sequence("iterator", None, frame.tracer.call(args[0], items, {}, node, frame))
-
-
-def _filter(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame: Frame) -> Value:
-    if len(args) < 2:
-        return UNKNOWN
-    item = join_all(attributes.iterate(o, frame) for o in options(args[1]))
-    if args[0] != NONE:
-        frame.tracer.call(args[0], (item,), {}, node, frame)
-    return Sequence("iterator", None, item)
 
 
 def _extreme(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame: Frame) -> Value:
@@ -144,7 +150,8 @@ def _extreme(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame
     if not args:
         return keywords.get("*", UNKNOWN)
     if len(args) == 1:
-        item = join_all(attributes.iterate(option, frame) for option in options(args[0]))
+        item = asked.items_of(args[0], frame)
+        asked.ordered(item, keywords, node, frame)
         return join(item, keywords["default"]) if "default" in keywords else item
     tensors = [t for a in args for t in options(a) if isinstance(t, Tensor)]
     if tensors:
@@ -160,7 +167,7 @@ def _extreme(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame
 def _sum(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame: Frame) -> Value:
     if not args:
         return UNKNOWN
-    item = join_all(attributes.iterate(o, frame) for o in options(args[0]))
+    item = asked.items_of(args[0], frame)
     return operators.binary(item, ast.Add(), args[1] if len(args) > 1 else Const(0))
 
 
@@ -288,9 +295,9 @@ _HANDLERS: dict[str, Callable[[Args, dict[str, Value], ast.AST | None, Frame], V
     "zip": _zip,
     "enumerate": _enumerate,
     "reversed": _same_items("iterator"),
-    "sorted": _same_items("list"),
+    "sorted": asked.sort,
     "map": _map,
-    "filter": _filter,
+    "filter": asked.choose,
     "max": _extreme,
     "min": _extreme,
     "sum": _sum,

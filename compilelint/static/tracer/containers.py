@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from compilelint.static.tracer import built_names, library
+from compilelint.static.tracer import asked, built_names, library
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import (
     NONE,
@@ -31,7 +31,7 @@ def call_method(
 ) -> Value:
     """`receiver.name(*args)`; a method that changes the receiver rebinds the variable it was read from."""
     if isinstance(receiver, Sequence):
-        return _sequence_method(receiver, name, args, node, frame)
+        return _sequence_method(receiver, name, args, keywords, node, frame)
     if isinstance(receiver, Mapping):
         return _mapping_method(receiver, name, args, keywords, node, frame)
     if isinstance(receiver, ExternalInstance):
@@ -48,9 +48,17 @@ def _rebind(node: ast.AST | None, value: Value, frame: Frame) -> None:
 
 
 def _sequence_method(
-    receiver: Sequence, name: str, args: tuple[Value, ...], node: ast.AST | None, frame: Frame
+    receiver: Sequence,
+    name: str,
+    args: tuple[Value, ...],
+    keywords: dict[str, Value],
+    node: ast.AST | None,
+    frame: Frame,
 ) -> Value:
     inside = element_of(receiver)
+    if name == "sort":
+        asked.ordered(inside, keywords, node, frame)
+        return NONE
     if name in ("append", "add", "appendleft") and args:
         _rebind(node, _grown(receiver, args[0]), frame)
         return NONE

@@ -63,6 +63,8 @@ class Frame:
     callees: dict[ast.Call, str] = field(default_factory=dict)
     tests: dict[ast.expr, Value] = field(default_factory=dict)
     arguments: dict[ast.Call, tuple[tuple[Value, ...], dict[str, Value]]] = field(default_factory=dict)
+    handed_back: dict[ast.AST, Value] = field(default_factory=dict)
+    """By call, what the function that it was handed gave back: a key for sorting, a test for filtering."""
     returned: Value | None = None
     yielded: Value | None = None
     depth: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from compilelint.static.tracer import attributes
+from compilelint.static.tracer import asked, attributes
 from compilelint.static.tracer.attributes import AUTOGRAD_CONTEXT
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import (
@@ -193,6 +193,14 @@ _HANDLERS: dict[str, Callable[[Args, Keywords, ast.AST | None, Frame], Value]] =
     "torch.cond": _cond,
     "torch.where": _where,
     "itertools.chain": _chain,
+    "itertools.filterfalse": asked.choose,
+    "itertools.takewhile": asked.choose,
+    "itertools.dropwhile": asked.choose,
+    "itertools.groupby": asked.group,
+    "itertools.starmap": asked.spread,
+    "itertools.accumulate": asked.accumulate,
+    "heapq.nlargest": asked.largest,
+    "heapq.nsmallest": asked.largest,
     "collections.defaultdict": _default_dict,
     "collections.OrderedDict": _ordered_dict,
     "dataclasses.field": _field,

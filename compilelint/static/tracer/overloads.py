@@ -1,4 +1,5 @@
-"""Operators that a class of the project defines: `a + b` runs `a.__add__(b)`, which is walked like any call."""
+"""What a class of the project defines for Python's operators and builtins: `a + b` runs `a.__add__(b)`, `int(a)` runs
+`a.__int__()`; both are walked like any call."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def binary(left: Value, op: ast.operator, right: Value, node: ast.AST, frame: Fr
 
 def in_place(left: Value, op: ast.operator, right: Value, node: ast.AST, frame: Frame) -> Value:
     """`left op= right`."""
-    done = [_method(option, f"__i{_BINARY[type(op)]}__", (right,), node, frame) for option in options(left)]
+    done = [own_method(option, f"__i{_BINARY[type(op)]}__", (right,), node, frame) for option in options(left)]
     known = [value for value in done if value is not None]
     return join_all(known) if len(known) == len(done) else binary(left, op, right, node, frame)
 
@@ -58,7 +59,7 @@ def compare(left: Value, op: ast.cmpop, right: Value, node: ast.AST, frame: Fram
     """`left op right` for one comparison operator."""
     if isinstance(op, (ast.In, ast.NotIn)):
         for option in options(right):
-            _method(option, "__contains__", (left,), node, frame)
+            own_method(option, "__contains__", (left,), node, frame)
     if type(op) not in _COMPARE:
         return operators.compare(left, op, right)
     mine, reflected = _COMPARE[type(op)]
@@ -74,7 +75,7 @@ def compare(left: Value, op: ast.cmpop, right: Value, node: ast.AST, frame: Fram
 def unary(op: ast.unaryop, value: Value, node: ast.AST, frame: Frame) -> Value:
     """`-x`, `+x`, `~x`."""
     return join_all(
-        _method(option, f"__{_UNARY[type(op)]}__", (), node, frame) or operators.unary(op, option)
+        own_method(option, f"__{_UNARY[type(op)]}__", (), node, frame) or operators.unary(op, option)
         for option in options(value)
     )
 
@@ -82,22 +83,32 @@ def unary(op: ast.unaryop, value: Value, node: ast.AST, frame: Frame) -> Value:
 def ask_truth(value: Value, node: ast.AST, frame: Frame) -> None:
     """Walk what Python runs to learn whether `value` is true: `__bool__`, else `__len__`."""
     for option in () if isinstance(value, _PLAIN) else options(value):
-        if _method(option, "__bool__", (), node, frame) is None:
-            _method(option, "__len__", (), node, frame)
+        if own_method(option, "__bool__", (), node, frame) is None:
+            own_method(option, "__len__", (), node, frame)
 
 
 def store_item(owner: Value, index: Value, value: Value, node: ast.AST, frame: Frame) -> None:
     """Walk what `owner[index] = value` runs."""
     for option in options(owner):
-        _method(option, "__setitem__", (index, value), node, frame)
+        own_method(option, "__setitem__", (index, value), node, frame)
 
 
 def _either(left: Value, name: str, right: Value, reflected: str, node: ast.AST, frame: Frame) -> Value | None:
-    found = _method(left, name, (right,), node, frame)
-    return found if found is not None else _method(right, reflected, (left,), node, frame)
+    found = own_method(left, name, (right,), node, frame)
+    return found if found is not None else own_method(right, reflected, (left,), node, frame)
 
 
-def _method(owner: Value, name: str, args: tuple[Value, ...], node: ast.AST, frame: Frame) -> Value | None:
+def converted(value: Value, names: tuple[str, ...], node: ast.AST | None, frame: Frame) -> Value | None:
+    """What `int(value)` and the like give where the project's class says how: by the first of `names` that it has."""
+    for option in () if isinstance(value, _PLAIN) else options(value):
+        for name in names:
+            found = own_method(option, name, (), node, frame)
+            if found is not None:
+                return found
+    return None
+
+
+def own_method(owner: Value, name: str, args: tuple[Value, ...], node: ast.AST | None, frame: Frame) -> Value | None:
     """What the project's own method `name` of `owner` returns; None if the project defines none."""
     if not isinstance(owner, Instance):
         return None

@@ -20,6 +20,7 @@ from compilelint.static.values import (
     Closure,
     Const,
     External,
+    ExternalInstance,
     Function,
     Instance,
     Sequence,
@@ -227,7 +228,8 @@ def _entered(manager: Value, frame: Frame) -> Value:
         return manager.element
     if isinstance(manager, Instance):
         return frame.tracer.call(attributes.get(manager, "__enter__", frame), (), {}, None, frame)
-    return UNKNOWN
+    # Most managers of libraries give something else than themselves: None, a file, a list of warnings.
+    return manager if isinstance(manager, ExternalInstance) and manager.name == "contextlib.ExitStack" else UNKNOWN
 
 
 def _assert(node: ast.Assert, frame: Frame) -> None:
