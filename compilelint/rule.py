@@ -131,7 +131,8 @@ class Passing:
 
     `values` has one entry per call; a call in a loop counts as two. `lasting`: it is the same object each time.
     `varies`: it is another one each time, as far as the text of the code tells. `grows`: it is a list or dict that gets
-    longer. `carried`: it is a function that carries other numbers each time, these. `of_model`: it runs through the
+    longer. `carried`: it is a function that carries other numbers each time, these. `sizes`: it is a tensor of another
+    size each time in these dimensions, 0-based or counted from the last as `-1`. `of_model`: it runs through the
     parameters of a model or an optimizer.
     """
 
@@ -140,6 +141,7 @@ class Passing:
     varies: bool
     grows: bool
     carried: tuple[Value, ...]
+    sizes: frozenset[int]
     of_model: bool
     place: Place
 

@@ -1,0 +1,98 @@
+"""In which dimensions a tensor that driving code passes has another size each time, as far as its text shows."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from compilelint.static.questions import last_name
+from compilelint.static.state import without_index
+from compilelint.static.syntax import nodes_in
+from compilelint.static.tracer import varying
+
+if TYPE_CHECKING:
+    from compilelint.static.tracer.frame import Frame
+
+_MAKERS = frozenset("randn rand zeros ones empty full randint new_zeros new_ones new_empty arange".split())
+_SAME_SIZE = frozenset("to cuda cpu float half bfloat16 long int clone detach contiguous pin_memory".split())
+_IMAGE = (2, 3, 4, -1)
+"""The dimensions that `interpolate` gives a new size, as far as there are so many."""
+
+
+def varying_dimensions(argument: ast.expr, frame: Frame) -> frozenset[int]:
+    """The dimensions, 0-based, whose size hangs on the variable of a loop or on what the driving code is asked for."""
+    if not isinstance(argument, ast.Name):
+        return frozenset(_of_made(argument, frame))
+    found = {dimension for made in _assigned(argument.id, frame.tree) for dimension in _of_made(made, frame)}
+    return frozenset(found | set(_grown(argument.id, frame.tree)))
+
+
+def _assigned(name: str, scope: ast.AST) -> Iterator[ast.expr]:
+    for node in nodes_in(scope):
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
+            yield node.value
+
+
+def _of_made(made: ast.expr, frame: Frame) -> Iterator[int]:
+    """Of a tensor that is made with sizes, sliced, or scaled."""
+    if isinstance(made, ast.Subscript):
+        parts = made.slice.elts if isinstance(made.slice, ast.Tuple) else [made.slice]
+        for dimension, part in enumerate(parts):
+            if not isinstance(part, ast.Slice):
+                break  # `None` and `...` shift what follows, an index takes a dimension away
+            if _is_of_any_width(part, frame):
+                yield dimension
+    elif isinstance(made, ast.Call):
+        name = last_name(made.func)
+        if name in _MAKERS:
+            sizes = next((a.elts for a in made.args if isinstance(a, (ast.Tuple, ast.List))), made.args)
+            for dimension, size in enumerate(sizes[:1] if name == "arange" else sizes):
+                if _varies(size, frame):
+                    yield dimension
+        elif name == "interpolate":
+            scaled = (*made.args[1:2], *(part.value for part in made.keywords if part.arg in ("size", "scale_factor")))
+            if any(_varies(size, frame) for size in scaled):
+                yield from _IMAGE
+        elif name in _SAME_SIZE and isinstance(made.func, ast.Attribute):
+            yield from _of_made(made.func.value, frame)
+
+
+def _is_of_any_width(part: ast.Slice, frame: Frame) -> bool:
+    """Whether a slice is longer or shorter each time; `x[i : i + 8]` is not, but for the last."""
+    if part.lower is not None and isinstance(part.upper, ast.BinOp):
+        beyond = (ast.unparse(part.upper.left), ast.unparse(part.upper.right))
+        return ast.unparse(part.lower) not in beyond and _varies(part.upper, frame)
+    return any(bound is not None and _varies(bound, frame) for bound in (part.lower, part.upper))
+
+
+def _varies(size: ast.expr, frame: Frame) -> bool:
+    if varying.steps(size, frame) or varying.is_another_next_time(size, frame):
+        return True
+    open_names = (name for name in varying.parameters_in(size, frame) if varying.is_open(name, frame))
+    return frame.caller is None and any(open_names) and not _is_of_tensor(size)
+
+
+def _is_of_tensor(size: ast.expr) -> bool:
+    """Whether a size is taken from a tensor that is passed in: that may be the same each time."""
+    return any(
+        isinstance(part, ast.Attribute) and part.attr in ("shape", "size", "ndim", "numel") for part in ast.walk(size)
+    )
+
+
+def _grown(name: str, scope: ast.AST) -> Iterator[int]:
+    """The dimension in which a loop makes a variable longer: `ids = torch.cat([ids, new], dim=1)`."""
+    for loop in nodes_in(scope):
+        for made in _assigned(name, loop) if isinstance(loop, (ast.For, ast.While)) else ():
+            if not (isinstance(made, ast.Call) and last_name(made.func) == "cat" and made.args):
+                continue
+            joined = made.args[0]
+            dimension = next((part.value for part in made.keywords if part.arg == "dim"), None) or next(
+                iter(made.args[1:2]), ast.Constant(0)
+            )
+            itself = isinstance(joined, (ast.List, ast.Tuple)) and any(
+                isinstance(without_index(part), ast.Name) and ast.unparse(without_index(part)) == name
+                for part in joined.elts
+            )
+            if itself and isinstance(dimension, ast.Constant) and isinstance(dimension.value, int):
+                yield dimension.value
