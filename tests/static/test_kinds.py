@@ -11,7 +11,8 @@ x.shape[0]  # a Python int from a shape
 x.size(0)  # a Python int from a shape
 len(x)  # a Python int from a shape
 x.numel()  # a Python int from a shape
-x.ndim  # a Python int from a shape
+x.ndim  # a Python int
+x.dim()  # a Python int
 x.dtype  # a Python object
 x.device  # a Python object
 x.dtype == torch.float16  # a Python bool

@@ -44,7 +44,7 @@ ITEMS = "*items"
 _SAME_TENSOR = frozenset({"T", "mT", "H", "mH", "data", "real", "imag", "grad"})
 _TENSOR_ATTRIBUTES: dict[str, Value] = {
     "shape": Sequence("size", None, Scalar("int", "shape")),
-    "ndim": Scalar("int", "shape"),
+    "ndim": Scalar("int"),
     "dtype": Scalar("object"),
     "device": Scalar("object"),
     "layout": Scalar("object"),
@@ -57,7 +57,7 @@ _FIELDS = {"values": 0, "indices": 1}
 """What torch calls the parts of the pairs that `max`, `sort`, `topk` and their like return."""
 _ARRAY_ATTRIBUTES: dict[str, Value] = {
     "shape": Sequence("tuple", None, Scalar("int", "shape")),
-    "ndim": Scalar("int", "shape"),
+    "ndim": Scalar("int"),
     "size": Scalar("int", "shape"),
     "dtype": Scalar("object"),
 }

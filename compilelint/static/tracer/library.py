@@ -190,8 +190,10 @@ def tensor_method(
     if name in ("size", "stride"):
         whole = Sequence("size", None, Scalar("int", "shape"))
         return Scalar("int", "shape") if args or "dim" in keywords else whole
-    if name in ("dim", "numel", "nelement", "element_size", "storage_offset", "ndimension", "__len__"):
+    if name in ("numel", "nelement", "storage_offset", "__len__"):
         return Scalar("int", "shape")
+    if name in ("dim", "ndimension", "element_size"):
+        return Scalar("int")  # the same at each call, or Dynamo compiles anew: no size that may become symbolic
     if name in ("item", "__int__", "__float__"):
         return Scalar(receiver.element or "number", "tensor")
     if name == "tolist":
