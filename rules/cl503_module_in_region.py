@@ -2,11 +2,13 @@
 
 ## What it does
 Finds modules of `torch.nn` that have parameters, `nn.Parameter`s and `nn.Buffer` attributes that are made in code
-that Dynamo traces.
+that Dynamo traces, where they are made: in the `__init__` of a class of one's own that is called there, too. There
+`super().__init__()` is reported as well.
 
 ## Why it costs
 Dynamo does not make parameters inside a graph (GB0264): it ends the graph, lets Python build the module and goes on.
-In an `__init__` the half-built module then stops the rest as well (GB0119). The layer is new on each call, so it
+In an `__init__` the half-built module then stops the rest as well: called anew from Python, the function is given up
+at `super().__init__()` (GB0119), and so are those of the classes around it. The layer is new on each call, so it
 never learns.
 
 ## Write instead
@@ -29,6 +31,8 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.questions import made_here
+from compilelint.static.state import own_nodes
+from compilelint.static.values import ExternalInstance, Instance, Value, options
 
 HAZARD = "graph-break"
 DIMENSIONS = ("1d", "2d", "3d")
@@ -46,6 +50,8 @@ UNLESS_FALSE = {
     **{f"BatchNorm{d}": "affine" for d in DIMENSIONS},
 }
 """Modules that have parameters unless this argument switches them off."""
+DEPTH = 4
+"""Modules nested deeper than this are not looked at."""
 PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 WATCH = Watch(nodes=(ast.Call,), callees=lambda name: name.startswith("torch.nn."))
 
@@ -55,12 +61,48 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not isinstance(node, ast.Call):
         return
     callee = view.callee(node)
-    if has_parameters(node, callee, view) or makes_parameter(node, callee, view):
+    if callee == "torch.nn.Module.__init__":
+        yield from _begun(node, view)
+    elif has_parameters(node, callee, view) or makes_parameter(node, callee, view):
         yield Hit(
             node,
             f"`{view.text(node)}` makes parameters, which Dynamo does not trace in compiled code: it splits the graph",
             "make it in the `__init__` of the compiled module, or use the function of `torch.nn.functional`",
         )
+
+
+def _begun(node: ast.Call, view: View) -> Iterator[Hit]:
+    """One hit where a module begins that Dynamo cannot make."""
+    by_name = not (isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call))
+    if by_name or any(_makes_parameters(part, view) for part in own_nodes(view.function)):
+        yield Hit(
+            node,
+            f"`{view.text(node)}` begins a module in compiled code that Dynamo "
+            + ("does not trace by this name: call `super().__init__()`" if by_name else "cannot make")
+            + f": `{view.qualname}` runs uncompiled",
+            "make the module in the `__init__` of the compiled one",
+            hazard="frame-skip",
+        )
+
+
+def _makes_parameters(node: ast.AST, view: View) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    callee = view.callee(node)
+    return makes_parameter(node, callee, view) or has_parameters(node, callee, view) or _has_some(view.kind(node))
+
+
+def _has_some(value: Value, depth: int = 0) -> bool:
+    """Whether a module, or one in it, has parameters of its own."""
+    for option in options(value) if depth < DEPTH else ():
+        inner = option.attributes.values() if isinstance(option, Instance) and option.is_module else ()
+        if isinstance(option, ExternalInstance):
+            if option.name.startswith("torch.nn.") and option.name.rpartition(".")[2] in ALWAYS:
+                return True
+            inner = option.items
+        if any(_has_some(part, depth + 1) for part in inner):
+            return True
+    return False
 
 
 def has_parameters(node: ast.Call, callee: str, view: View) -> bool:
@@ -123,6 +165,39 @@ def with_bias(x):
         fullgraph="break",
         inside=True,
     ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Norm(nn.Module):
+    def __init__(self, width):
+        super().__init__()  # ~
+        self.weight = nn.Parameter(torch.ones(width))  # ~
+
+    def forward(self, x):
+        return x * self.weight
+
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()  # ~
+        self.norm = Norm(width)
+
+    def forward(self, x):
+        return torch.relu(self.norm(x))
+
+
+@torch.compile
+def normed(x):
+    return Block(x.shape[-1])(x)
+""",
+        run="(normed, [(torch.ones(2, 4),)])",
+        default="skip",
+        fullgraph="break",
+        inside=True,
+    ),
 )
 
 GOOD = (
@@ -135,7 +210,7 @@ from torch import nn
 class Scale(nn.Module):
     def __init__(self, factor):
         super().__init__()
-        self.factor = factor
+        self.register_buffer("factor", torch.tensor(factor))
         self.act = nn.ReLU()
 
     def forward(self, x):

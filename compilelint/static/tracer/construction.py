@@ -65,7 +65,7 @@ class Constructions:
         tracer = caller.tracer
         if is_enum(ref, tracer.program):
             return self.bare(ref, caller) if is_text_enum(ref, tracer.program) else UNKNOWN
-        key = (ref, args, key_of(keywords))
+        key = (ref, args, key_of(keywords), caller.mode == "compiled")  # what Dynamo traces is looked at as such
         found = self._made.get(key)
         if found is not None:
             return found
