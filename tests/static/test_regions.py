@@ -284,6 +284,23 @@ def test_numpy_code_is_no_part_of_a_model(imports: str, signature: str, compiled
     assert bool(seen.findings) is compiled
 
 
+@pytest.mark.parametrize(("given_back", "compiled"), [("Head()(x)", True), ("Head()", False)])
+def test_a_public_function_that_uses_a_model_of_its_own_is_compiled(given_back: str, compiled: bool) -> None:
+    text = f"""
+        import torch
+        class Head(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc = torch.nn.Linear(3, 3)
+            def forward(self, x):
+                return self.fc(x)
+        def head(x: torch.Tensor):
+            probe(x)
+            return {given_back}
+        """
+    assert ("head" in probe({"pkg/__init__.py": "", "pkg/ops.py": text}).functions("compiled")) is compiled
+
+
 def test_a_module_that_shows_progress_is_compiled_all_the_same() -> None:
     text = """
         import torch

@@ -58,6 +58,11 @@ def is_host_call(callee: str) -> bool:
     """Whether a function is called by code around a model: it trains, loads, stores, exports or makes layers."""
     if callee in _HOST_CALLS or callee.startswith(_HOST_PACKAGES) or callee.rpartition(".")[2] in _HOST_METHODS:
         return True
+    return makes_layer(callee)
+
+
+def makes_layer(callee: str) -> bool:
+    """Whether a call makes a layer with weights."""
     return callee.startswith("torch.nn.") and _LAYER.fullmatch(callee.rpartition(".")[2]) is not None
 
 

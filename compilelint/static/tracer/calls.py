@@ -7,7 +7,7 @@ import ast
 from compilelint.static.definitions import is_small
 from compilelint.static.enums import is_text_enum
 from compilelint.static.tracer import attributes, builtin_calls, containers, effects, library, made_anew
-from compilelint.static.tracer.callees import call_back, callee_name, handles_models, is_host_call
+from compilelint.static.tracer.callees import call_back, callee_name, handles_models, is_host_call, makes_layer
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import (
     UNKNOWN,
@@ -52,11 +52,17 @@ def call_node(node: ast.Call, frame: Frame) -> Value:
     if frame.keeps_effects:
         made_anew.note_construction(node, frame)
     # Deeper down a host call may be what a rare branch does: a table read once, a dump for debugging.
-    if handles_models(callee) or (frame.depth <= 1 and is_host_call(callee)):
+    if handles_models(callee) or (frame.depth <= 1 and is_host_call(callee) and not _is_made_here(callee, frame)):
         frame.mark_driver()
     if callee == "builtins.super":
         return _super(args, frame)
     return call(function, args, keywords, node, frame)
+
+
+def _is_made_here(callee: str, frame: Frame) -> bool:
+    """Whether a layer belongs to an object that a function makes for its own use: whether it builds models shows in
+    what it returns."""
+    return frame.depth == 1 and frame.ref.qualname.endswith(".__init__") and makes_layer(callee)
 
 
 def _arguments(node: ast.Call, frame: Frame) -> tuple[tuple[Value, ...], Keywords]:
