@@ -1,8 +1,9 @@
 """Sorting tensors with Python's sort splits the graph.
 
 ## What it does
-Reports `sorted(...)` and `.sort()` of tensors or of objects of the project, and with a `key` that gives such; `max` or
-`min` with `default=` of tensors, and with `key=` of anything but numbers and texts; `heapq.nlargest` and `nsmallest`.
+Reports `sorted(...)` and `.sort()` of tensors, of objects of the project or of modules, of pairs with one in them
+(`sorted(layers.items())`), and with a `key` that gives such; `max` or `min` of them with `default=` or `key=`;
+`heapq.nlargest` and `nsmallest`.
 
 ## Why it costs
 The order depends on values that exist only once the graph has run, and Python's sort asks for a truth per comparison.
@@ -17,7 +18,7 @@ with (GB0193), `heapq` it leaves to Python (GB0059). `fullgraph=True` raises.
 
 ## Limits
 Plain `max(a, b)` and `min(list_of_tensors)` compile to `torch.maximum` and `torch.minimum`. Measured on torch 2.13.
-Torch 2.14 compiles `max` and `min` with a `default`.
+Torch 2.14 compiles `max` and `min` with a `default`, and sorts pairs whose first parts differ.
 
 ## References
 torch/_dynamo/graph_break_registry.json: GB0059, GB0193, GB0207.
@@ -37,10 +38,12 @@ from compilelint.static.values import (
     Instance,
     Mapping,
     Sequence,
+    Tensor,
     Value,
     element_of,
     join_all,
     options,
+    tensor_certainty,
 )
 
 HAZARD = "graph-break"
@@ -55,14 +58,12 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not isinstance(node, ast.Call):
         return
     compared = values_compared(node, view)
-    confidence = next((found for value in compared if (found := of_tensors(value))), None)
+    confidence = next((found for value in compared if (found := of_tensors(value, view))), None)
     text = view.text(node)
     if confidence is not None:
         message = f"`{text}` has Python order tensors by value, which Dynamo cannot trace: the graph splits here"
         yield Hit(node, message, INSTEAD, confidence)
-    elif any(is_object(value, view) for value in compared) or (
-        view.callee(node) not in ("builtins.sorted", "list.sort") and any(map(is_composite, compared))
-    ):
+    elif any(is_object(value, view) for value in compared):
         message = f"`{text}` orders what are no numbers or texts, which Dynamo cannot trace: the graph splits here"
         yield Hit(node, message, BY_NUMBER, "likely")
 
@@ -86,26 +87,34 @@ def values_compared(node: ast.Call, view: View) -> tuple[Value, ...]:
 def items_of(value: Value) -> Value:
     """What iterating over `value` gives: of a tensor tensors, of a dict its keys, which are not known."""
     return join_all(
-        option if data(option) else UNKNOWN if isinstance(option, Mapping) else element_of(option)
+        option
+        if tensor_certainty(option) == "certain"
+        else UNKNOWN
+        if isinstance(option, (Mapping, Tensor))  # that Python's sort is handed a tensor must be certain
+        else element_of(option)
         for option in options(value)
     )
 
 
-def of_tensors(value: Value) -> Confidence | None:
-    """How sure it is that a value is a tensor, or a tuple with one in it."""
+def of_tensors(value: Value, view: View) -> Confidence | None:
+    """How sure it is that a value is a tensor, or a tuple with one in it, which torch 2.14 compares as Python does."""
     sure = data(value)
-    for option in options(value):
+    for option in options(value) if view.torch < (2, 14) else ():
         if isinstance(option, Sequence) and option.items:
             sure = sure or next((found for item in option.items if (found := data(item))), None)
     return sure
 
 
 def is_object(value: Value, view: View) -> bool:
-    """Whether a value is an object of the project other than a member of an enumeration, or a tuple with one in it."""
+    """Whether a value is an object of the project other than a member of an enumeration, or a module of torch.
+
+    Or a tuple with one in it, which torch 2.14 compares as Python does.
+    """
     return any(
-        any(is_object(item, view) for item in option.items or ())
+        view.torch < (2, 14) and any(is_object(item, view) for item in option.items or ())
         if isinstance(option, Sequence)
-        else isinstance(option, Instance) and not any(is_enum(definition) for definition in view.classes(option))
+        else (isinstance(option, ExternalInstance) and option.name.startswith("torch.nn."))
+        or (isinstance(option, Instance) and not any(is_enum(definition) for definition in view.classes(option)))
         for option in options(value)
     )
 
@@ -113,11 +122,6 @@ def is_object(value: Value, view: View) -> bool:
 def is_enum(definition: ast.ClassDef) -> bool:
     """Whether a class inherits from one of Python's enumerations."""
     return any(ast.unparse(base).endswith(("Enum", "Flag")) for base in definition.bases)
-
-
-def is_composite(value: Value) -> bool:
-    """Whether a value is a tuple, list, dict or object, none of which `max(items, key=...)` may hold."""
-    return any(isinstance(option, (Sequence, Mapping, Instance, ExternalInstance)) for option in options(value))
 
 
 BAD = (
@@ -193,7 +197,7 @@ def shortest(x):
 
 @torch.compile
 def cheapest(x):
-    name, cost = min({"a": 1, "b": 2}.items(), key=lambda entry: entry[1])  # ~
+    name, cost = min({"a": 1, "b": 2}.items(), key=lambda entry: entry[1])  # ~ CL529
     return x * cost
 
 
@@ -204,6 +208,29 @@ def all_of_them(x):
         default="break",
         fullgraph="break",
         inside=True,
+    ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Stages(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stages = nn.ModuleDict({"b": nn.Linear(4, 4), "a": nn.Linear(4, 4)})
+
+    def forward(self, x, **extra):
+        for _, stage in sorted(self.stages.items()):  # ~
+            x = stage(x)
+        states = {"high": x + 1, "low": x - 1}
+        for name, state in sorted(states.items()):  # ~
+            x = x + len(name) * state
+        return x
+""",
+        run="(Stages(), [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="break",
     ),
 )
 
@@ -223,11 +250,14 @@ class Beams(nn.Module):
     def forward(self, candidates: list[torch.Tensor]):
         scores = [self.score(c).sum() for c in candidates]
         names = sorted(self.order)
+        for name, place in sorted(self.order.items()):
+            names[place] = name
+        longest = max([[1, 2], [1]], key=lambda part: len(part))
         sizes = sorted([c.shape[0] for c in candidates])
         first, second = sorted([(1, scores[0]), (0, scores[1])], key=lambda pair: pair[0])
         most = max(scores) + max(scores[0], scores[1]) + max(3, len(names), default=1) if False else min(scores)
         values, _ = torch.stack(scores).sort(descending=True)
-        return values[0] + most + first[1] + sizes[-1] + max(sizes, key=lambda size: -size)
+        return values[0] + most + first[1] + sizes[-1] + max(sizes, key=lambda size: -size) + longest[0]
 """,
         run="(Beams(), [([torch.ones(2, 4), torch.zeros(2, 4)],)])",
         default="clean",

@@ -95,7 +95,7 @@ def _makes_parameters(node: ast.AST, view: View) -> bool:
 def _has_some(value: Value, depth: int = 0) -> bool:
     """Whether a module, or one in it, has parameters of its own."""
     for option in options(value) if depth < DEPTH else ():
-        inner = option.attributes.values() if isinstance(option, Instance) and option.is_module else ()
+        inner = tuple(option.attributes.values()) if isinstance(option, Instance) and option.is_module else ()
         if isinstance(option, ExternalInstance):
             if option.name.startswith("torch.nn.") and option.name.rpartition(".")[2] in ALWAYS:
                 return True
@@ -171,29 +171,30 @@ import torch
 from torch import nn
 
 
-class Norm(nn.Module):
+class Gate(nn.Module):
     def __init__(self, width):
         super().__init__()  # ~
         self.weight = nn.Parameter(torch.ones(width))  # ~
+        self.fc = nn.Linear(width, width)  # ~
 
     def forward(self, x):
-        return x * self.weight
+        return x * self.weight * self.fc(x).sigmoid()
 
 
 class Block(nn.Module):
     def __init__(self, width):
         super().__init__()  # ~
-        self.norm = Norm(width)
+        self.gate = Gate(width)
 
     def forward(self, x):
-        return torch.relu(self.norm(x))
+        return torch.relu(self.gate(x))
 
 
 @torch.compile
-def normed(x):
+def gated(x):
     return Block(x.shape[-1])(x)
 """,
-        run="(normed, [(torch.ones(2, 4),)])",
+        run="(gated, [(torch.ones(2, 4),)])",
         default="skip",
         fullgraph="break",
         inside=True,
