@@ -74,6 +74,7 @@ class Watch:
     `callees` and `syntax` spare `check` most of those nodes: of the calls only those are shown whose dotted name (see
     `View.callee`) satisfies `callees`, of all nodes only those that satisfy `syntax`, which also gets the file. A call
     that satisfies one of both is shown. Each is asked once per name or node, so it must depend on nothing else.
+    `files`: only nodes of files that satisfy it, which is asked before `syntax`, once per function.
     `kinds`: of the nodes that `syntax` leaves, only those with an alternative of this kind; for a call, what is called.
     `entered`: only code below functions that code which was seen calls compiled, see `View.passed`.
     `regions`: the kinds of code it speaks about.
@@ -84,6 +85,7 @@ class Watch:
     tests: bool = False
     callees: Callable[[str], bool] | None = None
     syntax: Callable[[ast.AST, ast.Module], bool] | None = None
+    files: Callable[[ast.Module], bool] | None = None
     kinds: Callable[[Value], bool] | None = None
     entered: bool = False
     regions: frozenset[RegionKind] = frozenset({"compiled"})

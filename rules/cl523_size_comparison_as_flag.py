@@ -30,7 +30,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import assigned_to
+from compilelint.static.questions import assigned_to, last_name
 from compilelint.static.values import Scalar, options
 
 HAZARD = "graph-break"
@@ -69,11 +69,7 @@ def compares_sizes(node: ast.expr, view: View, seen: frozenset[str] = frozenset(
 
 def _has_flags(node: ast.AST, module: ast.Module) -> bool:
     return isinstance(node, ast.Call) and (
-        any(k.arg in FLAGS for k in node.keywords)
-        or (
-            isinstance(node.func, (ast.Attribute, ast.Name))
-            and ast.unparse(node.func).rpartition(".")[2] in BY_POSITION
-        )
+        any(k.arg in FLAGS for k in node.keywords) or last_name(node.func) in BY_POSITION
     )
 
 

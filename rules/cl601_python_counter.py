@@ -49,6 +49,7 @@ from compilelint.static.state import (
     of_module_or_global,
     outlives_call,
     own_nodes,
+    own_statements,
     root_of,
     same_place,
     used_at,
@@ -122,7 +123,7 @@ def _steps_after_reads(module: ast.Module) -> dict[ast.AST, ast.expr]:
     """By attribute that some method reads, where the method that called this one moves it on."""
     found: dict[ast.AST, ast.expr] = {}
     for method in functions_in(module):
-        for node in own_nodes(method) if method.name != "__init__" else ():
+        for node in own_statements(method) if method.name != "__init__" else ():
             step = _stepped(node)
             if isinstance(step, ast.Attribute):
                 found.update((read, step) for read in _read_before(step, step.lineno, method, module))

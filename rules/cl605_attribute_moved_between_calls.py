@@ -42,7 +42,11 @@ from compilelint.static.state import (
 )
 
 HAZARD = "recompile"
-WATCH = Watch(nodes=(ast.Attribute,), syntax=lambda node, module: _is_moved(node, module))
+WATCH = Watch(
+    nodes=(ast.Attribute,),
+    files=lambda module: bool(moved_on(module)),
+    syntax=lambda node, module: _is_moved(node, module),
+)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:

@@ -31,7 +31,11 @@ from compilelint.static.state import first_read, globals_set, is_global, used_at
 from compilelint.static.values import Const, Scalar, Value, options
 
 HAZARD = "recompile"
-WATCH = Watch(nodes=(ast.Name, ast.Subscript), syntax=lambda node, module: _setters(node, module) != [])
+WATCH = Watch(
+    nodes=(ast.Name, ast.Subscript),
+    files=lambda module: bool(globals_set(module)),
+    syntax=lambda node, module: _setters(node, module) != [],
+)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
@@ -58,8 +62,7 @@ def _setters(node: ast.AST, module: ast.Module) -> list[tuple[int, ast.AST]]:
     if not (isinstance(node, (ast.Name, ast.Subscript)) and isinstance(node.ctx, ast.Load)):
         return []
     changing = globals_set(module)
-    name = "" if not changing else node.id if isinstance(node, ast.Name) else ast.unparse(node)
-    return changing.get(name, [])
+    return changing.get(node.id if isinstance(node, ast.Name) else ast.unparse(node), [])
 
 
 def _is_setting(value: Value) -> bool:

@@ -37,7 +37,7 @@ from compilelint.static.values import Mapping, Sequence
 HAZARD = "cudagraph-skip"
 WATCH = Watch(
     nodes=(ast.Call, ast.Assign, ast.ListComp, ast.DictComp, ast.Yield),
-    syntax=lambda node, module: bool(replayed(module)),
+    files=lambda module: bool(replayed(module)),
     regions=frozenset({"decode-loop", "host"}),
 )
 

@@ -43,7 +43,7 @@ from compilelint.static.syntax import nodes_in
 HAZARD = "cudagraph-skip"
 WATCH = Watch(
     nodes=(ast.Name, ast.Attribute, ast.Call, ast.Subscript),
-    syntax=lambda node, module: bool(replayed(module)),
+    files=lambda module: bool(replayed(module)),
     regions=frozenset({"decode-loop", "host"}),
 )
 WITHOUT_GRADIENTS = frozenset({"no_grad", "inference_mode", "requires_grad_", "eval"})

@@ -36,7 +36,11 @@ from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.state import functions_in, globals_set, is_global, own_names, own_nodes
 
 HAZARD = "stale-result"
-WATCH = Watch(nodes=(ast.Call, ast.Name, ast.Subscript), syntax=lambda node, module: _may_be_cached(node, module))
+WATCH = Watch(
+    nodes=(ast.Call, ast.Name, ast.Subscript),
+    files=lambda module: _caches(module),
+    syntax=lambda node, module: _may_be_cached(node, module),
+)
 CACHES = frozenset({"lru_cache", "cache"})
 
 
@@ -54,11 +58,16 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             yield _hit(node, f"`{name}` changes, and this function is cached", view)
 
 
+def _caches(module: ast.Module) -> bool:
+    """Whether the file caches a function at all."""
+    return bool(_cached_in(module))
+
+
 def _may_be_cached(node: ast.AST, module: ast.Module) -> bool:
-    """Whether the file caches a function at all, and here one of its functions is called or a changing global read."""
+    """Whether a function is called that the file caches, or a global read that it changes."""
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Name) and node.func.id in _cached_in(module)
-    return bool(_cached_in(module)) and bool(globals_set(module)) and isinstance(node.ctx, ast.Load)  # type: ignore
+    return bool(globals_set(module)) and isinstance(node.ctx, ast.Load)  # type: ignore
 
 
 def _hit(node: ast.expr, what: str, view: View) -> Hit:

@@ -6,8 +6,9 @@ import ast
 from functools import lru_cache
 
 from compilelint.rule import View
+from compilelint.static.questions import last_name
 from compilelint.static.state import functions_in
-from compilelint.static.syntax import nodes_in
+from compilelint.static.syntax import statements_in
 
 MODES = frozenset({"reduce-overhead", "max-autotune"})
 
@@ -21,7 +22,7 @@ def recorded(view: View) -> bool:
 def replayed(module: ast.Module) -> frozenset[str]:
     """How the file spells the functions that it compiles with CUDA graphs: `self.net`, `step`."""
     names: set[str] = set()
-    for node in nodes_in(module):
+    for node in statements_in(module):
         if isinstance(node, ast.Assign) and _compiles_with_graphs(node.value):
             names.update(ast.unparse(target) for target in node.targets)
     for function in functions_in(module):
@@ -31,7 +32,7 @@ def replayed(module: ast.Module) -> frozenset[str]:
 
 
 def _compiles_with_graphs(node: ast.expr) -> bool:
-    if not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] != "compile":
+    if not isinstance(node, ast.Call) or last_name(node.func) != "compile":
         return False
     modes = [keyword.value for keyword in node.keywords if keyword.arg == "mode"]
     return any(isinstance(mode, ast.Constant) and mode.value in MODES for mode in modes)

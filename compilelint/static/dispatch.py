@@ -29,6 +29,7 @@ class Dispatch:
         self._by_test: dict[RegionKind, list[Rule]] = {}
         self._nodes: dict[Scope, ScopeNodes] = {}
         self._plans: dict[tuple[Scope, RegionKind, bool], Plan] = {}
+        self._of_some_files = [rule for rule in rules if rule.watch.files is not None]
         for rule in rules:
             for region in rule.watch.regions:
                 for name in rule.watch.names:
@@ -53,12 +54,13 @@ class Dispatch:
 
     def _planned(self, nodes: ScopeNodes, module: ast.Module, region: RegionKind, entered: bool) -> Plan:
         plan: Plan = []
+        elsewhere = {rule for rule in self._of_some_files if rule.watch.files and not rule.watch.files(module)}
         for node_type, found in nodes.by_type.items():
             watching = [
                 rule
                 for rule in self._watching.get((region, node_type), ())
                 if rule.watch.syntax or rule.watch.kinds or rule.watch.callees is None or node_type is not ast.Call
-                if entered or not rule.watch.entered
+                if (entered or not rule.watch.entered) and rule not in elsewhere
             ]
             for node in found:
                 left = [rule for rule in watching if rule.watch.syntax is None or rule.watch.syntax(node, module)]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from compilelint.model import Step
 from compilelint.static.definitions import ClassRef, FunctionRef, Outside, assigned_in
 from compilelint.static.index import ModuleIndex, Scope
+from compilelint.static.state import own_nodes
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import UNKNOWN, Class, External, Function, Instance, Scalar, Tensor, Value, options
 
@@ -87,16 +88,12 @@ def _of_name(node: ast.Name, frame: Frame) -> str:
 
 def _bound_at(scope: Scope, name: str) -> Iterator[int]:
     """Lines of the assignments to a local variable; what a nested function binds is another variable."""
-    pending: list[ast.AST] = list(scope.body) if not isinstance(scope, ast.Lambda) else [scope.body]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name:
-            yield node.lineno
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            if node.name == name:
+    for node in own_nodes(scope):
+        if isinstance(node, ast.Name):
+            if node.id == name and isinstance(node.ctx, ast.Store):
                 yield node.lineno
-        elif not isinstance(node, ast.Lambda):
-            pending += ast.iter_child_nodes(node)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and node.name == name:
+            yield node.lineno
 
 
 def _parameters(scope: Scope) -> dict[str, ast.arg]:
