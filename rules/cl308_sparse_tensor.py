@@ -1,8 +1,8 @@
 """Sparse tensors cannot be traced: making one splits the graph, using one drops the frame.
 
 ## What it does
-Reports `torch.sparse_coo_tensor`, `sparse_csr_tensor` and the other constructors, and `to_sparse`, `to_sparse_coo`,
-`to_sparse_csr` and their like on tensors.
+Reports `torch.sparse_coo_tensor`, `sparse_csr_tensor` and the other constructors, `to_sparse`, `to_sparse_coo`,
+`to_sparse_csr` and their like on tensors, and the first use of a sparse tensor that the model or the file holds.
 
 ## Why it costs
 Dynamo has no fake form of a sparse tensor. The call that makes one is a break (GB0007, GB0277, GB0374), and the
@@ -17,7 +17,7 @@ Keep indices and values dense and scatter, which compiles:
 or make the sparse product a `torch.library.custom_op`, or leave it outside the compiled region.
 
 ## Limits
-Sparse tensors that come in as arguments or buffers aren't recognised. `x.is_sparse`, `to_dense` of a dense tensor and
+Sparse tensors that come in as arguments aren't recognised. `x.is_sparse`, `to_dense` of a dense tensor and
 `torch.sparse.mm` of dense tensors compile. Measured on torch 2.13.
 
 ## References
@@ -30,30 +30,60 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.layouts import SPARSE_CONSTRUCTORS, SPARSE_CONVERSIONS
+from compilelint.static.questions import comes_from_outside
+from compilelint.static.state import own_nodes
+from compilelint.static.values import Tensor, Value, options
 
 HAZARD = "frame-skip"
-LAYOUTS = ("coo", "csr", "csc", "bsr", "bsc")
-CONSTRUCTORS = frozenset({"sparse_compressed_tensor", *(f"sparse_{layout}_tensor" for layout in LAYOUTS)})
-CONVERSIONS = frozenset({"to_sparse", *(f"to_sparse_{layout}" for layout in LAYOUTS)})
-WATCH = Watch(nodes=(ast.Call,), names=CONSTRUCTORS | CONVERSIONS)
+CONSTRUCTORS = frozenset(f"torch.{name}" for name in SPARSE_CONSTRUCTORS)
+CONVERTED = frozenset(f"{owner}.{name}" for owner in ("torch.Tensor", "?") for name in SPARSE_CONVERSIONS)
+WATCH = Watch(
+    nodes=(ast.Call, ast.Name, ast.Attribute),
+    callees=(CONSTRUCTORS | CONVERTED).__contains__,
+    syntax=lambda node, module: not isinstance(node, ast.Call) and isinstance(getattr(node, "ctx", None), ast.Load),
+    kinds=lambda value: isinstance(value, Tensor) and value.sparse,
+)
+INSTEAD = "scatter dense values (`index_add`, `scatter_add`), or hide the sparse product in a `torch.library.custom_op`"
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """One hit per sparse tensor that is made."""
+    """One hit per sparse tensor that is made, or that is there and read for the first time in a function."""
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        yield from used(node, view)
     if not isinstance(node, ast.Call):
         return
-    owner, _, name = view.callee(node).rpartition(".")
-    if owner == "torch" and name in CONSTRUCTORS:
-        confidence = "certain"
-    elif owner in ("torch.Tensor", "?") and name in CONVERSIONS:
-        confidence = "certain" if owner == "torch.Tensor" else "likely"
-    else:
+    callee = view.callee(node)
+    if callee in CONSTRUCTORS or callee in CONVERTED:
+        yield Hit(
+            node,
+            f"`{view.text(node)}` makes a sparse tensor, which Dynamo cannot trace: what uses it runs uncompiled",
+            INSTEAD,
+            "likely" if callee.startswith("?") else "certain",
+        )
+
+
+def used(node: ast.Name | ast.Attribute, view: View) -> Iterator[Hit]:
+    """`self.adjacency`, where that is sparse: Dynamo wraps a tensor where it is first read, and can't wrap this one."""
+    if not is_sparse(view.kind(node)) or not comes_from_outside(view, node) or read_before(node, view):
         return
-    yield Hit(
-        node,
-        f"`{view.text(node)}` makes a sparse tensor, which Dynamo cannot trace: what uses it runs uncompiled",
-        "scatter dense values (`index_add`, `scatter_add`), or hide the sparse product in a `torch.library.custom_op`",
-        confidence,  # type: ignore[arg-type]
+    message = f"`{view.text(node)}` is a sparse tensor, which Dynamo cannot trace: the whole function runs uncompiled"
+    yield Hit(node, message, INSTEAD, "likely")
+
+
+def is_sparse(value: Value) -> bool:
+    """Whether a value is a sparse tensor wherever it is a tensor."""
+    tensors = [option for option in options(value) if isinstance(option, Tensor)]
+    return bool(tensors) and all(tensor.sparse for tensor in tensors)
+
+
+def read_before(node: ast.Name | ast.Attribute, view: View) -> bool:
+    """Whether the function reads the same variable or attribute further up."""
+    text, place = ast.unparse(node), (node.lineno, node.col_offset)
+    return any(
+        isinstance(other, type(node)) and (other.lineno, other.col_offset) < place and ast.unparse(other) == text
+        for other in own_nodes(view.function)
+        if isinstance(other, (ast.Name, ast.Attribute))
     )
 
 
@@ -88,6 +118,27 @@ def power(adjacency: torch.Tensor, x: torch.Tensor):
     return adjacency @ x
 """,
         run="(power, [(torch.eye(3), torch.ones(3, 4))])",
+        default="skip",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Diffuse(nn.Module):
+    def __init__(self, adjacency):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+        self.register_buffer("adjacency", adjacency.to_sparse().coalesce())
+
+    def forward(self, x):
+        h = self.proj(x)
+        h = torch.sparse.mm(self.adjacency, h)  # ~
+        return h + torch.sparse.mm(self.adjacency, x)
+""",
+        run="(Diffuse(torch.eye(3)), [(torch.ones(3, 4),)])",
         default="skip",
         fullgraph="break",
     ),

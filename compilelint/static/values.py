@@ -46,13 +46,15 @@ UNKNOWN = Unknown()
 class Tensor:
     """A torch tensor. `sure` is False where only an annotation, a name or the way it is used says so.
 
-    `rank` 0 marks a scalar tensor. `host` is True for a tensor that provably sits on the CPU (`.cpu()`, `"cpu"`).
+    `rank` 0 marks a scalar tensor. `host` is True for a tensor that provably sits on the CPU (`.cpu()`, `"cpu"`),
+    `sparse` for one of a sparse layout.
     """
 
     element: Element | None = None
     rank: int | None = None
     sure: bool = True
     host: bool = False
+    sparse: bool = False
 
 
 @kind(frozen=True, slots=True)
@@ -309,6 +311,7 @@ def _merge(old: Value, new: Value) -> Value | None:
             rank=old.rank if old.rank == new.rank else None,
             sure=old.sure and new.sure,
             host=old.host and new.host,
+            sparse=old.sparse and new.sparse,
         )
     if isinstance(old, Array) and isinstance(new, Array):
         return Array(old.element if old.element == new.element else None, old.rank if old.rank == new.rank else None)

@@ -408,7 +408,7 @@ class Box:
     def __iter__(self):
         yield self.item
 ---
-probe((Box(mask)[0], len(Box(x))))  # a tuple of (a tensor of bool, a Python int)
+probe((Box(mask)[0], len(Box(x))))  # a tuple of (a tensor of bool, 2)
 
 class Rows:
     def __iter__(self):

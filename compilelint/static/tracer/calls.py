@@ -6,6 +6,7 @@ import ast
 
 from compilelint.static.definitions import is_small
 from compilelint.static.enums import is_text_enum
+from compilelint.static.layouts import SPARSE_CONVERSIONS
 from compilelint.static.tracer import attributes, builtin_calls, containers, effects, library, made_anew
 from compilelint.static.tracer.callees import call_back, callee_name, handles_models, is_host_call, makes_layer
 from compilelint.static.tracer.frame import Frame
@@ -177,6 +178,8 @@ def _by_method(node: ast.AST | None, args: tuple[Value, ...], frame: Frame) -> V
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return UNKNOWN
     name = node.func.attr
+    if name in SPARSE_CONVERSIONS:
+        return Tensor(sure=False, sparse=True)
     if _is_method_of_tensor(name, args, frame):
         return Tensor("bool" if name in ("any", "all") else None, sure=False)
     if name in ("item", "tolist") and not (node.args or node.keywords):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import sys
 
+from compilelint.static.layouts import SPARSE_CONSTRUCTORS, SPARSE_CONVERSIONS
 from compilelint.static.tracer import higher_order, numpy_numbers
 from compilelint.static.tracer.callees import call_back
 from compilelint.static.tracer.forms import form_of_result
@@ -232,6 +233,10 @@ def array_method(receiver: Array, name: str, args: tuple[Value, ...], frame: Fra
     return value_of_return(fact.returns, receiver) if fact is not None else UNKNOWN
 
 
+_MAKE_SPARSE = SPARSE_CONSTRUCTORS | SPARSE_CONVERSIONS
+_KEEP_SPARSE = frozenset("coalesce to cuda cpu float double half t transpose detach clone requires_grad_".split())
+
+
 def _refine(result: Value, name: str, tail: str, args: tuple[Value, ...], keywords: Keywords, frame: Frame) -> Value:
     """Say more of a tensor result than the table can: element type, rank and place, from the arguments."""
     result = form_of_result(result, tail, args, keywords)
@@ -256,7 +261,10 @@ def _refine(result: Value, name: str, tail: str, args: tuple[Value, ...], keywor
         kind = "int"
     # A method of something that only looks like a tensor gives something that only looks like one.
     sure = like is None or like.sure or not name.startswith("torch.Tensor.")
-    return Tensor(kind, rank_of_result(name, tail, args, keywords, like), sure, _on_host(tail, args, keywords, like))
+    rank, host = rank_of_result(name, tail, args, keywords, like), _on_host(tail, args, keywords, like)
+    return Tensor(
+        kind, rank, sure, host, tail in _MAKE_SPARSE or (like is not None and like.sparse and tail in _KEEP_SPARSE)
+    )
 
 
 def _dtype(value: Value) -> Element | None:
