@@ -119,4 +119,36 @@ class Scale(nn.Module):
         default="clean",
         fullgraph="clean",
     ),
+    Example(
+        # What calls it passes numbers.
+        code="""\
+import math
+
+import torch
+from torch import nn
+
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+
+    def forward(self, x, t):
+        return self.proj(x) * math.cos(t / 2) + math.pi * t
+
+
+class Sampler:
+    def __init__(self):
+        self.net = torch.compile(Denoiser().requires_grad_(False), dynamic=True)
+
+    def __call__(self, x, n):
+        for i in range(n):
+            x = self.net(x, 1.0 - i / n)
+        return x
+""",
+        run="(Sampler(), [(torch.ones(2, 4), 4)])",
+        default="clean",
+        fullgraph="clean",
+        inside=True,
+    ),
 )

@@ -12,6 +12,7 @@ from compilelint.knowledge.table import Table
 from compilelint.model import Failure
 from compilelint.static import contents, link
 from compilelint.static.batch_loops import batch_loops
+from compilelint.static.compiled_names import compiled_by
 from compilelint.static.decode_loops import decode_loops, each_turn
 from compilelint.static.definitions import ClassRef, FunctionRef
 from compilelint.static.flag import Flagger
@@ -21,7 +22,7 @@ from compilelint.static.public import public_functions
 from compilelint.static.reading import parts_of, readings
 from compilelint.static.tracer import statements
 from compilelint.static.tracer.attributes import is_opaque
-from compilelint.static.tracer.binding import root_arguments, step_of_schedule, takes_tensor
+from compilelint.static.tracer.binding import counts, root_arguments, step_of_schedule, takes_tensor
 from compilelint.static.tracer.frame import TURN_OF, Frame, Mode
 from compilelint.static.tracer.tracer import Tracer
 from compilelint.static.values import (
@@ -306,11 +307,15 @@ class Walk:
         if module is not None:
             with self._contained(module):
                 arguments = root_arguments(function.ref, function.bound is not None, self.tracer.table)
-                self.tracer.run(function, (), {**_OPEN, **arguments}, "compiled", None, None, why)
+                numbers = self.tracer.driven.numbers_passed(function.ref)
+                known = {name: numbers.get(name, value) for name, value in arguments.items()}
+                self.tracer.run(function, (), {**_OPEN, **known}, "compiled", None, None, why)
 
     def _start(self, ref: FunctionRef, mode: Mode, why: str) -> None:
         receiver = self.tracer.instance_of(ref.owner) if ref.owner is not None else None
         arguments = root_arguments(ref, receiver is not None, self.tracer.table)
+        if mode != "compiled" and not compiled_by(ref.node):
+            arguments |= counts(ref)
         if mode in ("driving", "leading", "batch-loop"):
             arguments |= self.tracer.driven.compiled_arguments(ref)
         self.tracer.run(Function(ref, receiver), (), {**_OPEN, **arguments}, mode, None, None, why)

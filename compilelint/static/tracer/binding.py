@@ -234,6 +234,19 @@ def root_arguments(ref: FunctionRef, bound: bool, table: Table) -> dict[str, Val
     }
 
 
+def counts(ref: FunctionRef) -> dict[str, Value]:
+    """The parameters that a function hands to `range` as they are: Python ints, in code around compiled code."""
+    names = {argument.arg for argument in (*ref.node.args.posonlyargs, *ref.node.args.args) if not argument.annotation}
+    handed = {
+        argument.id
+        for node in nodes_in(ref.node)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range"
+        for argument in node.args
+        if isinstance(argument, ast.Name)
+    }
+    return {name: Scalar("int", "argument") for name in sorted(names & handed - defaults(ref.node).keys())}
+
+
 def step_of_schedule(ref: FunctionRef) -> dict[str, Value]:
     """`timestep: int` of a diffusion scheduler, which keeps its steps in a tensor: loops run over that one.
 

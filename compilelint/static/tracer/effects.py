@@ -26,6 +26,8 @@ from compilelint.static.values import (
     ExternalInstance,
     Function,
     Instance,
+    Scalar,
+    ScalarType,
     Sequence,
     Value,
     join_all,
@@ -159,6 +161,20 @@ class Driven:
         names = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
         found = {name: self.named.get((ref.module, name), UNKNOWN) for name in names}
         return {name: value for name, value in found.items() if value != UNKNOWN}
+
+    def numbers_passed(self, ref: FunctionRef) -> dict[str, Value]:
+        """The parameters of a compiled function for which all calls that are known pass a number."""
+        given: dict[str, list[Value]] = {}
+        for entry in (entry for stretch in self.entries.get(ref, ()) for entry in stretch.entries):
+            for name, value in entry.arguments:
+                given.setdefault(name, []).extend(options(value))
+        found: dict[str, Value] = {}
+        for name, values in given.items():
+            types = {value.type if isinstance(value, (Const, Scalar)) else "object" for value in values}
+            if types <= {"int", "float", "number"}:
+                same: ScalarType = "int" if types == {"int"} else "float" if types == {"float"} else "number"
+                found[name] = Scalar(same, "argument")
+        return found
 
     def finished(self, way: Way, frame: Frame) -> None:
         """Take in what a frame did; its caller did it too."""
