@@ -27,19 +27,30 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.state import functions_in, own_names, own_nodes, parameters, root_of
 from compilelint.static.syntax import nodes_in
+from compilelint.static.values import Function, Value, options
 
 HAZARD = "placement"
-WATCH = Watch(nodes=(ast.Call,), names=frozenset({"compile"}), regions=frozenset({"host"}))
+WATCH = Watch(
+    nodes=(ast.Call,),
+    callees=frozenset({"torch.compile"}).__contains__,
+    syntax=lambda node, module: isinstance(node, ast.Call),
+    kinds=lambda kind: _wraps(kind),
+    regions=frozenset({"host"}),
+)
 ONCE = ("test", "main", "bench", "profile", "warm", "check", "demo", "example", "run_once", "measure", "time_")
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the torch.compile call that runs again for each request or batch."""
-    if not isinstance(node, ast.Call) or view.callee(node) != "torch.compile" or not node.args:
+    if not isinstance(node, ast.Call) or not node.args:
+        return
+    direct = view.callee(node) == "torch.compile"
+    if not direct and not any(_wraps(option) for option in options(view.kind(node.func))):
         return
     function = view.function
     if isinstance(function, ast.Lambda):
@@ -48,7 +59,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if name == "__init__" or name.lower().strip("_").startswith(ONCE):
         return
     if not _is_dropped(node, view):
-        caller = _made_anew_by(node, view)
+        caller = _made_anew_by(node, view) if direct else None
         if caller is not None:
             yield Hit(
                 node,
@@ -63,7 +74,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         repeated = not _names(node) & _bound_in(loop)
         unit = "turn of the loop"
     else:
-        repeated = name != "" and _is_long_lived(node.args[0], view) and _is_called_on_argument(node, view)
+        repeated = direct and name != "" and _is_long_lived(node.args[0], view) and _is_called_on_argument(node, view)
         unit = f"call of `{name}`"
     if repeated:
         yield Hit(
@@ -73,6 +84,28 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             "compile once, where the model is built, and keep the result; pass what varies as an argument",
             confidence="likely",
         )
+
+
+def _wraps(value: Value) -> bool:
+    return isinstance(value, Function) and _gives_compiled(value.ref.node)
+
+
+@lru_cache(maxsize=1024)
+def _gives_compiled(function: ast.AST) -> bool:
+    """Whether a function of the project does nothing but compile what it is given, or hand it back as it is."""
+    if not isinstance(function, ast.FunctionDef) or function.decorator_list:
+        return False
+    returned = [node.value for node in own_nodes(function) if isinstance(node, ast.Return)]
+    names = parameters(function)
+    compiled = [
+        part.args[0].id
+        for part in returned
+        if isinstance(part, ast.Call) and ast.unparse(part.func) == "torch.compile"
+        if part.args and isinstance(part.args[0], ast.Name)
+    ]
+    others = [part for part in returned if not isinstance(part, ast.Call)]
+    given_back = all(isinstance(part, ast.Name) and part.id in names for part in others)
+    return bool(compiled) and given_back and set(compiled) <= set(names)
 
 
 def _made_anew_by(call: ast.Call, view: View) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
@@ -237,6 +270,35 @@ for batch in torch.ones(3, 2, 4):
     step(batch)
 """,
     ),
+    Example(
+        # Through a function that does nothing but wrap.
+        code="""\
+import torch
+from torch import nn
+
+
+def accelerate(model, enabled=True):
+    if not enabled:
+        return model
+    return torch.compile(model, fullgraph=True)
+
+
+class Recipe:
+    def __init__(self):
+        self.model = nn.Linear(4, 4)
+        self.loss = accelerate(nn.MSELoss())
+
+    def evaluate(self, batches):
+        total = 0.0
+        for x, y in batches:
+
+            def score(inputs, targets):
+                return (self.model(inputs) - targets).abs().mean()
+
+            total = total + accelerate(score)(x, y) + self.loss(x, y)  # ~
+        return total
+""",
+    ),
 )
 
 GOOD = (
@@ -291,6 +353,37 @@ model = nn.Linear(4, 4)
 for mode in ("default", "max-autotune"):
     step = torch.compile(model, mode=mode)
     step(torch.ones(2, 4))
+""",
+    ),
+    Example(
+        # Each layer is wrapped once, and kept.
+        code="""\
+import torch
+from torch import nn
+
+
+def accelerate(model):
+    return torch.compile(model)
+
+
+class Recipe:
+    def __init__(self, layers: list[nn.Module]):
+        self.layers = [accelerate(layer) for layer in layers]
+        self.model = accelerate(nn.Linear(4, 4))
+
+    def evaluate(self, batches):
+        total = 0.0
+        for x in batches:
+            total = total + self.model(x).sum()
+        return total
+
+
+def compare(models: list[nn.Module], x):
+    for model in models:
+        fast = accelerate(model)
+        for _ in range(8):
+            x = fast(x)
+    return x
 """,
     ),
 )
