@@ -134,8 +134,9 @@ class Passing:
     `values` has one entry per call; a call in a loop counts as two. `lasting`: it is the same object each time.
     `varies`: it is another one each time, as far as the text of the code tells. `grows`: it is a list or dict that gets
     longer. `carried`: it is a function that carries other numbers each time, these. `sizes`: it is a tensor of another
-    size each time in these dimensions, 0-based or counted from the last as `-1`. `of_model`: it runs through the
-    parameters of a model or an optimizer.
+    size each time in these dimensions, 0-based or counted from the last as `-1`. `entries`: it is a dict written down
+    with something else under these keys each time. `of_model`: it runs through the parameters of a model or an
+    optimizer.
     """
 
     values: tuple[Value, ...]
@@ -144,6 +145,7 @@ class Passing:
     grows: bool
     carried: tuple[Value, ...]
     sizes: frozenset[int]
+    entries: frozenset[str]
     of_model: bool
     place: Place
 
@@ -244,8 +246,8 @@ class View(Protocol):
     def settings(self, node: ast.expr) -> tuple[Setting, ...]:
         """What driving code changes like that on the module of torch at `node`, such as `p` of a dropout."""
 
-    def made_with(self, node: ast.Attribute) -> Place | None:
-        """Where driving code makes objects anew that have another value at the attribute `node` each time.
+    def made_with(self, node: ast.Attribute | ast.Subscript) -> Place | None:
+        """Where driving code makes objects, or dicts, anew that have another value each time where `node` reads them.
 
         None unless it passes such objects to what is compiled, and this function is handed one of them.
         """

@@ -57,8 +57,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 def _is_shape(value: Value) -> bool:
     """Several sizes of a tensor, together."""
     return all(
-        isinstance(option, Sequence)
-        and (option.form == "size" or (bool(option.items) and all(map(_is_size, option.items or ()))))
+        isinstance(option, Sequence) and (option.form == "size" or all(map(_is_size, option.items or [option.element])))
         for option in options(value)
     )
 

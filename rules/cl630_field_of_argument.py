@@ -2,8 +2,9 @@
 
 ## What it does
 Finds, in a compiled function, the read of an attribute of an argument for which the code that calls it makes an object
-each time, a dataclass, a named tuple or another, with another value in that attribute: a text, a number that a loop is
-unrolled by or that picks from a list, a float for an operation that keeps numbers as they are.
+each time, a dataclass, a named tuple or another, with another value in that attribute: a text, a list of settings, a
+number that a loop is unrolled by or that picks from a list, a float for an operation that keeps numbers as they are.
+The same of an entry of a dict that is written down for each call.
 
 ## Why it costs
 Dynamo looks into the object and guards on what the function reads there, `plan.kind == 'prefill'`. A new text, or
@@ -33,20 +34,20 @@ from collections.abc import Iterator
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.kept_numbers import keeper_of, stay_constant
 from compilelint.static.number_uses import computed_with, spellings
-from compilelint.static.state import first_read, is_integer, is_text
-from compilelint.static.values import UNKNOWN, Scalar, Sequence, options
+from compilelint.static.state import first_read, is_integer, is_text, own_nodes, same_place
+from compilelint.static.values import UNKNOWN, Const, Scalar, Sequence, Value, options
 
 HAZARD = "recompile"
 WATCH = Watch(
-    nodes=(ast.Attribute,),
-    syntax=lambda node, module: isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name),
+    nodes=(ast.Attribute, ast.Subscript),
+    syntax=lambda node, module: isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.value, ast.Name),
     entered=True,
 )
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield where an attribute that differs from call to call is read, or has to be a constant."""
-    if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
+    if not isinstance(node, (ast.Attribute, ast.Subscript)) or not isinstance(node.ctx, ast.Load):
         return
     place = view.made_with(node)
     use = _baked_in(node, view) if place is not None else None
@@ -57,30 +58,55 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         where,
         f"`{view.text(node)}` is another value in each object that is passed ({view.where(place)}): {why}, so this"
         " function compiles again for each new one",
-        f"decide about `{node.attr}` outside of the compiled function, or pass a tensor",
+        f"decide about `{view.text(node)}` outside of the compiled function, or pass a tensor",
         "likely",
     )
 
 
-def _baked_in(node: ast.Attribute, view: View) -> tuple[ast.expr, str] | None:
+def _baked_in(node: ast.Attribute | ast.Subscript, view: View) -> tuple[ast.expr, str] | None:
     """Where and why the value becomes a constant of the graph; None if it does not."""
-    value = view.kind(node)
+    if first_read(node, view) is not node:
+        return None
+    value, places = view.kind(node), spellings(node, view)
     if stay_constant(options(value), view):
-        where = computed_with(node, spellings(node, view), view) or node
-        return (where, "no number becomes a symbol here") if first_read(node, view) is node else None
-    if is_text(value):
-        return (node, "Dynamo guards on a text") if first_read(node, view) is node else None
-    parent = next(view.parents(node), None)
+        return computed_with(node, places, view) or node, "no number becomes a symbol here"
+    if is_text(value) or (value == UNKNOWN and _compared_with_text(places, view)):
+        return node, "Dynamo guards on a text"
+    if all(map(_is_list_of_settings, options(value))):
+        return node, "Dynamo guards on what is in a list"
     if is_integer(value) or value == UNKNOWN:
-        if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name) and parent.func.id == "range":
-            return node, "the loop is unrolled by it"
-        if isinstance(parent, ast.Subscript) and parent.slice is node and _is_list(parent.value, view):
-            return node, "it picks from a list"
-    elif all(isinstance(option, Scalar) and option.type in ("float", "number") for option in options(value)):
-        keeper = keeper_of([node], view)
-        if keeper is not None and first_read(node, view) is node:
-            return keeper, "this operation takes a number as it is"
+        return next(_constants(places, view), None)
+    if all(isinstance(option, Scalar) and option.type in ("float", "number") for option in options(value)):
+        keeper = keeper_of(places, view)
+        return (keeper, "this operation takes a number as it is") if keeper is not None else None
     return None
+
+
+def _compared_with_text(places: list[ast.expr], view: View) -> bool:
+    return any(
+        any(isinstance(side, ast.Constant) and isinstance(side.value, str) for side in (part.left, *part.comparators))
+        and any(same_place(side, place) for side in (part.left, *part.comparators) for place in places)
+        for part in own_nodes(view.function)
+        if isinstance(part, ast.Compare)
+    )
+
+
+def _is_list_of_settings(kind: Value) -> bool:
+    """A list of unknown length, of numbers or texts."""
+    if not isinstance(kind, Sequence) or kind.items is not None or kind.form not in ("list", "tuple"):
+        return False
+    return kind.element != UNKNOWN and all(isinstance(part, (Const, Scalar)) for part in options(kind.element))
+
+
+def _constants(places: list[ast.expr], view: View) -> Iterator[tuple[ast.expr, str]]:
+    """Where a number has to be a constant, and why."""
+    for part in own_nodes(view.function):
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "range":
+            bounds = [bound for bound in part.args if any(same_place(bound, place) for place in places)]
+            yield from ((bound, "the loop is unrolled by it") for bound in bounds)
+        elif isinstance(part, ast.Subscript) and _is_list(part.value, view):
+            picked = [part.slice] if any(same_place(part.slice, place) for place in places) else []
+            yield from ((index, "it picks from a list") for index in picked)
 
 
 def _is_list(node: ast.expr, view: View) -> bool:
@@ -194,6 +220,50 @@ class Server:
         fullgraph="recompile",
         inside=True,
     ),
+    Example(
+        # A dict is looked into as an object is.
+        code="""\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+
+    def forward(self, x, meta):
+        x = F.dropout(self.proj(x), meta["rate"])  # ~
+        if meta["phase"] == "decode":  # ~
+            x = x * 2
+        count = meta["count"]
+        for i in range(count):  # ~
+            x = x + i
+        return x / len(meta["marks"]) + meta["slots"].sum()  # ~
+
+
+class Runner:
+    def __init__(self):
+        self.block = torch.compile(Block().requires_grad_(False))
+
+    def __call__(self, x, batches):
+        for step, batch in enumerate(batches):
+            meta = {"phase": batch["phase"], "count": len(batch["ids"]), "slots": torch.arange(4), "rate": step / 10}
+            meta["marks"] = [i % 2 for i in range(len(batch["ids"]))]
+            x = self.block(x, meta)
+        return x
+
+
+def batches():
+    phases = ("prefill", "decode", "mixed", "decode")
+    return [{"phase": phase, "ids": list(range(2 + n))} for n, phase in enumerate(phases)]
+""",
+        run="(Runner(), [(torch.ones(2, 4), batches())])",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
 )
 
 GOOD = (
@@ -236,6 +306,41 @@ class Server:
         return x
 """,
         run="(Server(), [(torch.ones(2, 4), [2, 3, 4, 5]) for _ in range(2)])",
+        default="clean",
+        fullgraph="clean",
+        inside=True,
+    ),
+    Example(
+        # Tensors, settings that stay, and a number that may be a symbol.
+        code="""\
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+
+    def forward(self, x, meta):
+        x = self.proj(x) + meta["slots"][: meta["count"]].sum()
+        if meta["phase"] == "decode":
+            x = x * meta["scale"]
+        return x
+
+
+class Runner:
+    def __init__(self, phase="decode"):
+        self.block = torch.compile(Block().requires_grad_(False), dynamic=True)
+        self.phase = phase
+
+    def __call__(self, x, steps):
+        for step in range(2, steps):
+            meta = {"phase": self.phase, "count": step, "slots": torch.arange(8) * step, "scale": 0.5, "tag": str(step)}
+            x = self.block(x, meta)
+        return x
+""",
+        run="(Runner(), [(torch.ones(2, 4), 6)])",
         default="clean",
         fullgraph="clean",
         inside=True,

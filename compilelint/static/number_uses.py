@@ -9,8 +9,8 @@ from compilelint.static.state import held, own_nodes
 from compilelint.static.values import ExternalInstance, Mapping, Value, options
 
 
-def spellings(node: ast.Attribute, view: View) -> list[ast.expr]:
-    """An attribute and the variables that are set to it."""
+def spellings(node: ast.Attribute | ast.Subscript, view: View) -> list[ast.expr]:
+    """An attribute, or an entry, and the variables that are set to it."""
     found: list[ast.expr] = [node]
     for statement in own_nodes(view.function):
         if isinstance(statement, ast.Assign) and _starts_with(statement.value, node):
@@ -18,7 +18,7 @@ def spellings(node: ast.Attribute, view: View) -> list[ast.expr]:
     return found
 
 
-def computed_with(node: ast.Attribute, places: list[ast.expr], view: View) -> ast.expr | None:
+def computed_with(node: ast.Attribute | ast.Subscript, places: list[ast.expr], view: View) -> ast.expr | None:
     """The first use of a number, or of an entry of a dict; a comparison if any.
 
     A dict that is only iterated over, or asked for a key, tells nothing.
@@ -44,7 +44,7 @@ def computed_with(node: ast.Attribute, places: list[ast.expr], view: View) -> as
 
 def _starts_with(node: ast.expr, place: ast.expr) -> bool:
     """Whether `node` is `place` or an entry of it."""
-    if isinstance(node, ast.Subscript):
+    if isinstance(node, ast.Subscript) and not isinstance(place, ast.Subscript):
         node = node.value
     return type(node) is type(place) and ast.unparse(node) == ast.unparse(place)
 

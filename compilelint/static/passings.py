@@ -44,6 +44,7 @@ def _passing(name: str, entries: tuple[Entry, ...], frame: Frame) -> Passing | N
         grows=any(name in entry.growing for entry in entries),
         carried=tuple(number for entry in entries for number in dict(entry.carried).get(name, ())),
         sizes=frozenset(size for entry in entries for size in dict(entry.sizes).get(name, ())),
+        entries=frozenset(key for entry in entries for key in dict(entry.entries).get(name, ())),
         of_model=any(name in entry.parameters_of_model for entry in entries),
         place=Place(entries[0].path, entries[0].line),
     )

@@ -156,10 +156,14 @@ class FrameView:
             for keeper in options(self.kind(node.value))
         )
 
-    def made_with(self, node: ast.Attribute) -> Place | None:
+    def made_with(self, node: ast.Attribute | ast.Subscript) -> Place | None:
         """See View."""
         made = self.frame.tracer.driven.made
-        for passing in self.passed(node.value.id) if made and isinstance(node.value, ast.Name) else ():
+        for passing in self.passed(node.value.id) if isinstance(node.value, ast.Name) else ():
+            if isinstance(node, ast.Subscript):
+                if isinstance(node.slice, ast.Constant) and node.slice.value in passing.entries:
+                    return passing.place
+                continue
             for option in (part for value in passing.values for part in options(value)):
                 found = made.get((option.ref, node.attr)) if isinstance(option, Instance) else None
                 if found is not None:

@@ -17,6 +17,7 @@ from compilelint.static.syntax import statements_in
 from compilelint.static.tracer import attributes, varying
 from compilelint.static.tracer.carried import carried_numbers
 from compilelint.static.tracer.ducks import class_with
+from compilelint.static.tracer.made_anew import entries_made
 from compilelint.static.tracer.varying_sizes import varying_dimensions
 from compilelint.static.values import (
     UNKNOWN,
@@ -71,7 +72,7 @@ class Entry:
     `lasting` are the parameters given the same object each time, `varying` those given another one each time, `growing`
     those given a longer list or dict each time, `parameters_of_model` those that run through a model's parameters.
     `carried` are the numbers, others each time, in functions that are passed, `sizes` the dimensions of tensors, as in
-    `varying_dimensions`. `through` says from which parameters of
+    `varying_dimensions`, `entries` the keys of dicts, as in `entries_made`. `through` says from which parameters of
     the calling function an argument is computed, `handed` which it is as it is.
     """
 
@@ -85,6 +86,7 @@ class Entry:
     parameters_of_model: frozenset[str] = frozenset()
     carried: tuple[tuple[str, tuple[Value, ...]], ...] = ()
     sizes: tuple[tuple[str, frozenset[int]], ...] = ()
+    entries: tuple[tuple[str, frozenset[str]], ...] = ()
     through: frozenset[tuple[str, str]] = frozenset()
     handed: frozenset[tuple[str, str]] = frozenset()
 
@@ -416,6 +418,7 @@ def note_entry(
         ),
         parameters_of_model=those(lambda argument: varying.is_parameter(argument, frame)),
         carried=tuple((k, numbers) for k, part in given.items() if (numbers := carried_numbers(part, frame))),
+        entries=tuple((k, keys) for k, part in given.items() if (keys := entries_made(part, frame))),
         sizes=tuple((k, found) for k, part in given.items() if (found := varying_dimensions(part, frame))),
         through=frozenset(
             (k, name) for k, argument in given.items() for name in varying.parameters_in(argument, frame)

@@ -1,4 +1,4 @@
-"""Objects that driving code makes anew for each call of what is compiled, and which of their attributes differ then."""
+"""Objects and dicts that driving code makes anew for each call of what is compiled, and what differs in them then."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from compilelint.record import record
 from compilelint.static.definitions import ClassRef, FunctionRef, assignments
+from compilelint.static.state import same_place
 from compilelint.static.syntax import statements_in
 from compilelint.static.tracer import varying
 from compilelint.static.tracer.construction import fields_of
@@ -53,6 +54,29 @@ def _given(ref: ClassRef, call: ast.Call, frame: Frame) -> Iterator[tuple[str, a
     if not any(isinstance(argument, ast.Starred) for argument in call.args):
         yield from zip(names, call.args, strict=False)
     yield from ((keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg in names)
+
+
+def entries_made(argument: ast.expr, frame: Frame) -> frozenset[str]:
+    """The keys, all texts, under which a dict that is written down holds something else each time."""
+    found: set[str] = set()
+    for node in statements_in(frame.tree) if isinstance(argument, ast.Name) else ():
+        for target, value in assignments(node) if isinstance(node, (ast.Assign, ast.AnnAssign)) else ():
+            if same_place(target, argument):
+                found |= {key for key, part in _written_in(value) if _differs(part, frame)}
+            elif isinstance(target, ast.Subscript) and same_place(target.value, argument):
+                key = target.slice.value if isinstance(target.slice, ast.Constant) else None
+                found |= {key} if isinstance(key, str) and _differs(value, frame) else set()
+    return frozenset(found | {key for key, part in _written_in(argument) if _differs(part, frame)})
+
+
+def _written_in(value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """The entries of `{"a": x}` or `dict(a=x)`."""
+    if isinstance(value, ast.Dict):
+        for key, part in zip(value.keys, value.values, strict=True):
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                yield key.value, part
+    elif isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "dict":
+        yield from ((keyword.arg, keyword.value) for keyword in value.keywords if keyword.arg is not None)
 
 
 def _differs(argument: ast.expr, frame: Frame) -> bool:
