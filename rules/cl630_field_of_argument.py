@@ -34,7 +34,7 @@ from collections.abc import Iterator
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.kept_numbers import keeper_of, stay_constant
 from compilelint.static.number_uses import computed_with, spellings
-from compilelint.static.state import first_read, is_integer, is_text, own_nodes, same_place
+from compilelint.static.state import first_read, is_integer, is_text, own_nodes, same_place, used_at
 from compilelint.static.values import UNKNOWN, Const, Scalar, Sequence, Value, options
 
 HAZARD = "recompile"
@@ -71,9 +71,9 @@ def _baked_in(node: ast.Attribute | ast.Subscript, view: View) -> tuple[ast.expr
     if stay_constant(options(value), view):
         return computed_with(node, places, view) or node, "no number becomes a symbol here"
     if is_text(value) or (value == UNKNOWN and _compared_with_text(places, view)):
-        return node, "Dynamo guards on a text"
+        return used_at(node, view), "Dynamo guards on a text"
     if all(map(_is_list_of_settings, options(value))):
-        return node, "Dynamo guards on what is in a list"
+        return used_at(node, view), "Dynamo guards on what is in a list"
     if is_integer(value) or value == UNKNOWN:
         return next(_constants(places, view), None)
     if all(isinstance(option, Scalar) and option.type in ("float", "number") for option in options(value)):

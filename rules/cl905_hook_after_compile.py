@@ -25,9 +25,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import lru_cache
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.compiled_pairs import compiled_pairs, is_reset_after, lines_of_calls
 from compilelint.static.state import functions_in, own_nodes
 
 HAZARD = "stale-result"
@@ -48,10 +48,10 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
         return
     hooked = _whole(node.func.value, view.function)
-    for compiled, model in _compiled(view.module):
+    for compiled, model in compiled_pairs(view.module):
         is_part = any(hooked == name or hooked.startswith((f"{name}.", f"{name}[")) for name in (compiled, model))
-        ran = [line for line in _calls(compiled, view.function) if line < node.lineno]
-        if is_part and ran and not _resets(node.lineno, view):
+        ran = [line for line in lines_of_calls(compiled, view.function) if line < node.lineno]
+        if is_part and ran and not is_reset_after(node.lineno, view.function):
             yield _hit(node, f"`{compiled}` has run before (line {ran[0]})")
             return
     if isinstance(node.func.value, ast.Name) and (late := _attached_late(view)):
@@ -86,7 +86,7 @@ def _attached_late(view: View) -> tuple[str, str] | None:
     """The function that calls this one in a later call of its own, and what it runs compiled: only by a count."""
     name = getattr(view.function, "name", "")
     for function in functions_in(view.module):
-        compiled = next((c for c, _ in _compiled(view.module) if _calls(c, function)), None)
+        compiled = next((c for c, _ in compiled_pairs(view.module) if lines_of_calls(c, function)), None)
         if compiled is None or function is view.function:
             continue
         for test in own_nodes(function):
@@ -120,50 +120,6 @@ def _words(node: ast.AST) -> list[str]:
     """The words of a variable's or an attribute's name."""
     name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
     return name.lower().split("_")
-
-
-@lru_cache(maxsize=256)
-def _compiled(module: ast.Module) -> tuple[tuple[str, str], ...]:
-    """Each `a = torch.compile(b)` of the file, as it is spelled: (a, b); also (a, c) where `c = b` stands beside it."""
-    found = []
-    for function in (module, *functions_in(module)):
-        assigned = [pair for node in own_nodes(function) if isinstance(node, ast.Assign) for pair in _pairs(node)]
-        for target, value in assigned:
-            if isinstance(value, ast.Call) and value.args and ast.unparse(value.func) == "torch.compile":
-                compiled = ast.unparse(value.args[0])
-                names = [ast.unparse(other) for other, named in assigned if _is(other, named, compiled)]
-                found += [(ast.unparse(target), name) for name in (compiled, *names)]
-    return tuple(found)
-
-
-def _pairs(assigned: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Each place that an assignment sets, with what it is set to: two of `self.net, self.n = net, 3`."""
-    for target in assigned.targets:
-        if isinstance(target, ast.Tuple) and isinstance(assigned.value, ast.Tuple):
-            yield from zip(target.elts, assigned.value.elts, strict=False)
-        else:
-            yield target, assigned.value
-
-
-def _is(target: ast.expr, value: ast.expr, name: str) -> bool:
-    """Whether an attribute is set to what `name` is: `self.net = net`."""
-    return isinstance(target, ast.Attribute) and isinstance(value, ast.Name) and value.id == name
-
-
-def _calls(name: str, function: ast.AST) -> list[int]:
-    """The lines on which a function calls `name`."""
-    calls = [node for node in own_nodes(function) if isinstance(node, ast.Call)]
-    return [call.lineno for call in calls if ast.unparse(call.func) == name]
-
-
-def _resets(line: int, view: View) -> bool:
-    """Whether compiled code is thrown away after `line`."""
-    return any(
-        isinstance(node, ast.Call)
-        and node.lineno > line
-        and ast.unparse(node.func).endswith(("_dynamo.reset", "compiler.reset"))
-        for node in own_nodes(view.function)
-    )
 
 
 BAD = (
