@@ -36,8 +36,7 @@ def probe_of(fact: Fact, args: tuple[Value, ...], keywords: dict[str, Value], re
         return settled
     if "*" in keywords or "**" in keywords:
         return None
-    every = (*((receiver,) if receiver is not None else ()), *args)
-    kinds = [_kinds(value) for value in every]
+    kinds = [*([] if receiver is None else [_receiver(receiver)]), *map(_kinds, args)]
     if not all(kinds):
         return None
     found = {fact.probes[shape] for shape in islice(_shapes(kinds), MAX_TRIES) if shape in fact.probes}
@@ -51,8 +50,14 @@ def fits(shapes: frozenset[str], args: tuple[Value, ...], keywords: dict[str, Va
     """
     if "*" in keywords or "**" in keywords:
         return False
-    kinds = [_kinds(value) or ["tensor"] for value in (*((receiver,) if receiver is not None else ()), *args)]
+    kinds = [*([] if receiver is None else [_receiver(receiver)]), *map(_kinds, args)]
+    kinds = [words or ["tensor"] for words in kinds]
     return any(shape in shapes for shape in islice(_shapes(kinds), MAX_TRIES))
+
+
+def _receiver(value: Value) -> list[str]:
+    """As `_kinds`, for what a method is called on: an object of the class that has the method is tried as `self`."""
+    return ["self"] if isinstance(value, ExternalInstance) else _kinds(value)
 
 
 def _shapes(kinds: list[list[str]]) -> list[str]:

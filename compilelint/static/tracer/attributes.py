@@ -53,6 +53,7 @@ _TENSOR_ATTRIBUTES: dict[str, Value] = {
     "names": Scalar("object"),
     "grad_fn": Scalar("object"),
 }
+_OF_NONE = frozenset(dir(None))
 _FIELDS = {"values": 0, "indices": 1}
 """What torch calls the parts of the pairs that `max`, `sort`, `topk` and their like return."""
 _ARRAY_ATTRIBUTES: dict[str, Value] = {
@@ -67,7 +68,8 @@ def get(owner: Value, name: str, frame: Frame) -> Value:
     """What `owner.name` is."""
     if not isinstance(owner, Union):
         return _get(owner, name, frame)
-    return join_all(_get(option, name, frame) for option in owner.options)
+    # Of what may be None the code goes on only where it isn't.
+    return join_all(_get(option, name, frame) for option in owner.options if option != NONE or name in _OF_NONE)
 
 
 def _get(owner: Value, name: str, frame: Frame) -> Value:
