@@ -16,8 +16,9 @@ one dimension are gathered on the device and cost nothing. In a loop over the te
 
 ## Limits
 Where the number of dimensions isn't known nothing is said about `x[t]`. A constant, `torch.tensor(2)`, compiles. A
-0-d int64 CPU tensor that is an *input* of the region is made a constant and compiles anew for each value instead.
-From torch 2.10 on `fullgraph=True` accepts slices, not indices. Measured on torch 2.13.
+0-d int64 CPU tensor that is an *input* of the region is made a constant and compiles anew for each value instead, and
+so is a numpy number that the model keeps; an element of a numpy array is a tensor. From torch 2.10 on `fullgraph=True`
+accepts slices, not indices. Measured on torch 2.13.
 
 ## References
 torch.compile programming model: "Common Graph Breaks". GB0033, GB0124; GB0038 up to torch 2.9.
@@ -29,7 +30,16 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.tensors import SUBSCRIPTING, data, indices, scalar_tensor, subscripts, written_constant
+from compilelint.static.tensors import (
+    SUBSCRIPTING,
+    data,
+    element_of_array,
+    indices,
+    kept_number,
+    scalar_tensor,
+    subscripts,
+    written_constant,
+)
 from compilelint.static.values import Scalar, options
 
 HAZARD = "graph-break"
@@ -52,7 +62,7 @@ def bound_read(node: ast.Subscript, part: ast.Slice, view: View) -> Hit | None:
     """A hit if a bound of the slice is a tensor."""
     for bound in (part.lower, part.upper, part.step):
         confidence = data(view.kind(bound)) if bound is not None else None
-        if bound is not None and confidence is not None:
+        if bound is not None and confidence is not None and not kept_number(bound, view):
             return Hit(
                 node,
                 f"the slice bound `{view.text(bound)}` is a tensor, read back to get a size: the graph splits here",
@@ -65,7 +75,7 @@ def bound_read(node: ast.Subscript, part: ast.Slice, view: View) -> Hit | None:
 def row_read(node: ast.Subscript, part: ast.expr, view: View) -> Hit | None:
     """A hit if the index is a tensor without dimensions."""
     value = view.kind(part)
-    confidence = scalar_tensor(value)
+    confidence = scalar_tensor(value) or ("likely" if element_of_array(part, view) else None)
     if confidence is None or written_constant(part, view) or any(isinstance(o, Scalar) for o in options(value)):
         return None  # a step that is a tensor or an int comes in from outside, where Dynamo makes a constant of it
     return Hit(
@@ -128,11 +138,32 @@ def clear(x: torch.Tensor):
         default="skip",
         fullgraph="break",
     ),
+    Example(
+        code="""\
+import numpy as np
+import torch
+from torch import nn
+
+
+class Bands(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.edges = np.array([1, 3])
+
+    def forward(self, x):
+        x = x * 2
+        return x[:, : self.edges[1]].sum() + x[:, self.edges[0]]  # ~
+""",
+        run="(Bands(), [(torch.ones(2, 4),)])",
+        default="skip",
+        fullgraph="break",
+    ),
 )
 
 GOOD = (
     Example(
         code="""\
+import numpy as np
 import torch
 from torch import nn
 
@@ -142,6 +173,8 @@ class Best(nn.Module):
         super().__init__()
         self.proj = nn.Linear(4, 4)
         self.register_buffer("table", torch.arange(8.0))
+        self.widths = np.array([1, 2])
+        self.width = self.widths.max()
 
     def forward(self, x, ids: torch.Tensor, n: int = 2):
         h = self.proj(x)
@@ -150,7 +183,7 @@ class Best(nn.Module):
         h[:, :n] = 0.0
         rows = torch.arange(x.shape[0])
         last = h[rows, h.argmax(-1)] + h[torch.tensor(1)].sum()
-        return h[:n, 1:].sum() * last + self.table[ids].sum() + h[h.argmax(dim=0)].sum() + h[..., -1].sum()
+        return h[:n, 1:].sum() * last + self.table[ids].sum() + h[h.argmax(dim=0)].sum() + h[..., : self.width].sum()
 """,
         run="(Best(), [(torch.ones(2, 4), torch.tensor([1, 2]))])",
         default="clean",

@@ -2,9 +2,10 @@
 
 ## What it does
 Reports tensors passed as sizes, counts or dimensions: to `zeros`, `arange`, `randint` and other factories, to `view`,
-`reshape`, `expand`, `repeat`, `new_zeros`, to `pad`, `interpolate`, `topk`, `split`, `roll`, `narrow`, `one_hot`. And
-as other numbers: what `new_full`, `full_like` and `pad` fill in, the slope of `leaky_relu`, `eps` of a norm, `alpha` of
-`add`, the bounds of `uniform_`, one bound of `clamp` where the other one is a number.
+`reshape`, `expand`, `repeat`, `new_zeros`, to `pad`, `interpolate`, `topk`, `split`, `roll`, `narrow`, `one_hot`, to
+convolutions and pooling as stride, padding or kernel size. And as other numbers: what `new_full`, `full_like` and `pad`
+fill in, the slope of `leaky_relu`, `eps` of a norm, `alpha` of `add`, the bounds of `uniform_`, one bound of `clamp`
+where the other one is a number. An element of a numpy array is a tensor in a graph.
 
 ## Why it costs
 Sizes are Python numbers to the compiler. Torch fetches the value of a computed 0-d tensor to get one (GB0033): the
@@ -16,8 +17,9 @@ Use a bound that Python knows and a mask:
     steps = torch.arange(self.max_length, device=x.device)
     mask = steps < lengths.max()                 # not torch.arange(lengths.max())
 
-or compute the number outside the compiled region and pass it in as an int. Fill with `torch.full((n,), t)`, which takes
-a tensor, or `torch.where`; clamp twice, `x.clamp(min=0.0).clamp(max=t)`; write slopes and weights out as arithmetic.
+or compute the number outside the compiled region and pass it in as an int; make lists of numpy arrays in `__init__`,
+`self.dilations = dilations.tolist()`. Fill with `torch.full((n,), t)`, which takes a tensor, or `torch.where`; clamp
+twice, `x.clamp(min=0.0).clamp(max=t)`; write slopes and weights out as arithmetic.
 
 ## Limits
 Many values may be tensors: `full((n,), t)`, `clamp(max=t)`, `linspace(0, t, n)`, `masked_fill(m, t)`, `fill_(t)`
@@ -36,7 +38,7 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.sizes import BOUNDS, COUNTS, VALUES, numbers_of, values_of
-from compilelint.static.tensors import data, scalar_tensor, written_constant
+from compilelint.static.tensors import data, element_of_array, kept_number, scalar_tensor, written_constant
 
 HAZARD = "graph-break"
 CAPTURED = "numbers"
@@ -52,7 +54,9 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         value = view.kind(part)
         # A guess is not enough here: most numbers of unknown origin in such places are ints.
         certain = scalar_tensor(value) or (data(value) if data(value) == "certain" else None)
-        if certain is not None and not written_constant(part, view):
+        if certain is None and element_of_array(part, view):
+            certain = "likely"
+        if certain is not None and not written_constant(part, view) and not kept_number(part, view):
             name = view.callee(node).rpartition(".")[2]
             instead = (
                 "use a bound known to Python and a mask" if part in numbers else "use an operation that takes a tensor"
@@ -126,6 +130,32 @@ class Squash(nn.Module):
         default="break",
         fullgraph="break",
     ),
+    Example(
+        code="""\
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Rockets(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.kernels = nn.Parameter(torch.ones(1, 1, 3))
+        self.dilations = np.unique(np.logspace(0, 1, 3, base=2).astype(int))
+        self.widths = np.array([2, 4])
+
+    def forward(self, x):
+        pooled = F.adaptive_avg_pool2d(x, (self.widths[0], self.widths[1]))  # ~
+        rows = x[:, 0]
+        for dilation in self.dilations:
+            pooled = pooled + F.conv1d(rows, self.kernels, dilation=dilation).mean()  # ~
+        return pooled
+""",
+        run="(Rockets(), [(torch.ones(2, 1, 1, 9),)])",
+        default="skip",
+        fullgraph="break",
+    ),
 )
 
 GOOD = (
@@ -141,6 +171,7 @@ class Mask(nn.Module):
         super().__init__()
         self.proj = nn.Linear(4, 4)
         self.width = width
+        self.dilations = [1, 2]
 
     def forward(self, x: torch.Tensor, lengths: torch.Tensor):
         steps = torch.arange(self.width, device=x.device)
@@ -150,6 +181,9 @@ class Mask(nn.Module):
         ramp = torch.linspace(0, x.mean(), 4) + torch.full((4,), x.max())
         x = F.pad(x, (0, x.shape[0]), value=0.5).reshape(x.size(0), -1)
         x = x.clamp(-bound, bound).clamp(0, x.shape[1]).add(x, alpha=0.5) + x.new_full((1,), self.width).fill_(bound)
+        for dilation in self.dilations:
+            x = F.conv1d(x[:, None], torch.ones(1, 1, 3), padding=dilation, dilation=dilation)[:, 0]
+        x = F.max_pool1d(torch.triu(x, -x.shape[0]), 1)
         return self.proj(x[:, :4]) * ramp, steps < bound, torch.zeros(len(lengths), 2), x.repeat(2, 1)
 """,
         run="(Mask(), [(torch.ones(2, 4), torch.tensor([2, 3]))])",

@@ -29,11 +29,32 @@ COUNTS: dict[str, tuple[tuple[int, str], ...]] = {
     "select": ((0, "dim"), (1, "index")),
     "unfold": ((0, "dimension"), (1, "size"), (2, "step")),
     "dropout": ((1, "p"),),
+    **{f"conv{d}d": ((3, "stride"), (4, "padding"), (5, "dilation"), (6, "groups")) for d in (1, 2, 3)},
+    **{
+        f"conv_transpose{d}d": ((3, "stride"), (4, "padding"), (5, "output_padding"), (6, "groups"), (7, "dilation"))
+        for d in (1, 2, 3)
+    },
+    **{f"max_pool{d}d": ((1, "kernel_size"), (2, "stride"), (3, "padding"), (4, "dilation")) for d in (1, 2, 3)},
+    **{f"avg_pool{d}d": ((1, "kernel_size"), (2, "stride"), (3, "padding")) for d in (1, 2, 3)},
+    **{f"adaptive_{kind}_pool{d}d": ((1, "output_size"),) for kind in ("avg", "max") for d in (1, 2, 3)},
+    "pixel_shuffle": ((1, "upscale_factor"),),
+    "group_norm": ((1, "num_groups"),),
+    "unflatten": ((0, "dim"), (1, "sizes")),
+    **dict.fromkeys(("tril", "triu"), ((0, "diagonal"),)),
+    "diagonal": ((0, "offset"),),
+    "multinomial": ((0, "num_samples"),),
 }
 """Positions and names of parameters that must be Python numbers; positions of methods leave the tensor out."""
-METHODS = frozenset(("view reshape expand repeat tile topk kthvalue split chunk roll narrow select unfold").split())
+METHODS = frozenset(
+    (
+        "view reshape expand repeat tile topk kthvalue split chunk roll narrow select unfold unflatten tril triu"
+        " diagonal multinomial"
+    ).split()
+)
 """Those of COUNTS whose function form, `torch.roll(x, ...)`, has the tensor first."""
-FUNCTIONAL = frozenset({"pad", "interpolate", "one_hot", "dropout"})
+FUNCTIONAL = frozenset({"pad", "interpolate", "one_hot", "dropout", "pixel_shuffle", "group_norm"}).union(
+    name for name in COUNTS if name.startswith(("conv", "max_pool", "avg_pool", "adaptive_"))
+)
 """Those of torch.nn.functional, where names such as `unfold` mean something else."""
 
 

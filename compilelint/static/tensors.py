@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from compilelint.model import Confidence
 from compilelint.rule import View
-from compilelint.static.questions import assigned_once
+from compilelint.static.questions import assigned_once, stored_names
 from compilelint.static.values import (
     Array,
     Const,
@@ -66,6 +66,52 @@ def scalar_tensor(value: Value) -> Confidence | None:
     if not all(option.rank == 0 for option in options(value) if isinstance(option, (Tensor, Array))):
         return None
     return data(value)
+
+
+def element_of_array(node: ast.expr, view: View) -> bool:
+    """Whether `node` is one number out of a numpy array, by index or in a loop over it: to Dynamo it is a tensor."""
+    if isinstance(node, ast.Name):
+        sources = _looped_over(view.function).get(node.id, ())
+        return _is_array(node, view) and any(_is_array(source, view) for source in sources)
+    return isinstance(node, ast.Subscript) and _is_array(node.value, view)
+
+
+def kept_number(node: ast.expr, view: View) -> bool:
+    """Whether `node` is a numpy number that an object, a list or the file keeps, of which Dynamo makes a constant where
+    a size is wanted; one that is computed while it traces is a tensor."""
+    if not _is_array(node, view) or element_of_array(node, view):
+        return False
+    if isinstance(node, ast.Name) and node.id not in _looped_over(view.function):
+        made = assigned_once(view.function, node.id)
+        return node.id not in stored_names(view.function) if made is None else kept_number(made, view)
+    return isinstance(node, (ast.Attribute, ast.Name, ast.Subscript))
+
+
+def _is_array(node: ast.expr, view: View) -> bool:
+    """Whether what is known of `node` speaks for an array, and nothing for a tensor."""
+    found = options(view.kind(node))
+    return any(isinstance(o, Array) for o in found) and not any(isinstance(o, Tensor) for o in found)
+
+
+@lru_cache(maxsize=64)
+def _looped_over(function: ast.AST) -> dict[str, tuple[ast.expr, ...]]:
+    """By variable of a loop, what the loop goes through; of `zip` and `enumerate` the part that gives the variable."""
+    found: dict[str, tuple[ast.expr, ...]] = {}
+    for loop in ast.walk(function):
+        if isinstance(loop, (ast.For, ast.comprehension)):
+            for name, source in _sources(loop.target, loop.iter):
+                found[name] = (*found.get(name, ()), source)
+    return found
+
+
+def _sources(target: ast.expr, source: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    called = source.func.id if isinstance(source, ast.Call) and isinstance(source.func, ast.Name) else ""
+    if isinstance(target, ast.Name):
+        yield target.id, source
+    elif isinstance(target, ast.Tuple) and isinstance(source, ast.Call) and called in ("zip", "enumerate"):
+        parts = source.args if called == "zip" else [source, *source.args[:1]]
+        for inner, part in zip(target.elts, parts, strict=False):
+            yield from _sources(inner, part)
 
 
 def is_time_step(index: ast.expr, view: View) -> bool:

@@ -31,6 +31,8 @@ from compilelint.static.values import (
     Function,
     Instance,
     Scalar,
+    Sequence,
+    Union,
     Value,
     element_of,
     join,
@@ -166,12 +168,12 @@ def _names_of(scope: FunctionNode) -> frozenset[str]:
 
 def _as_kept(value: Value) -> Value:
     """What an object keeps of a number that was read back while it was built: a plain number, read once and for all."""
-    if not any(isinstance(option, Scalar) and option.origin == "tensor" for option in options(value)):
-        return value
-    return join_all(
-        Scalar(option.type) if isinstance(option, Scalar) and option.origin == "tensor" else option
-        for option in options(value)
-    )
+    if isinstance(value, Sequence):
+        items = None if value.items is None else tuple(map(_as_kept, value.items))
+        return Sequence(value.form, items, _as_kept(value.element), tuple(map(_as_kept, value.head)))
+    if isinstance(value, Scalar):
+        return Scalar(value.type) if value.origin == "tensor" else value
+    return join_all(map(_as_kept, value.options)) if isinstance(value, Union) else value
 
 
 def fields_of(ref: ClassRef, tracer: Tracer) -> list[tuple[str, Value]]:
