@@ -28,17 +28,17 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.values import Compiled, Const, options
+from compilelint.static.values import Compiled, Const
 
 HAZARD = "recompile"
-WATCH = Watch(nodes=(ast.Call,), regions=frozenset({"host", "decode-loop"}))
+WATCH = Watch(
+    nodes=(ast.Call,), kinds=lambda kind: isinstance(kind, Compiled), regions=frozenset({"host", "decode-loop"})
+)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per argument whose text is put together in the call."""
     if not isinstance(node, ast.Call):
-        return
-    if not any(isinstance(option, Compiled) for option in options(view.kind(node.func))):
         return
     for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
         if _is_put_together(argument, view):

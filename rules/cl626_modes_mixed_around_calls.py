@@ -30,17 +30,17 @@ from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.questions import last_name
 from compilelint.static.state import functions_in, own_nodes
 from compilelint.static.syntax import nodes_in
-from compilelint.static.values import Compiled, options
+from compilelint.static.values import Compiled
 
 HAZARD = "recompile"
-WATCH = Watch(nodes=(ast.Call,), regions=frozenset({"host"}))
+WATCH = Watch(nodes=(ast.Call,), kinds=lambda kind: isinstance(kind, Compiled), regions=frozenset({"host"}))
 GRAD = frozenset({"no_grad", "inference_mode"})
 MODES = GRAD | {"autocast"}
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the call whose mode is another one than that of an earlier call of the same callable."""
-    if not isinstance(node, ast.Call) or not any(isinstance(o, Compiled) for o in options(view.kind(node.func))):
+    if not isinstance(node, ast.Call):
         return
     calls = _calls(_home(view), ast.unparse(node.func))
     mine = next((modes for call, modes in calls if call is node), None)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,9 @@ from compilelint.static.work import NAMES, Outcome, Reading, Task
 
 if TYPE_CHECKING:
     from compilelint.static.parts import Parts, Pattern
+    from compilelint.static.retrial import Read
+
+    Try = Callable[[str, str, dict[str, Any]], Read | None]
 
 MOST_BYTES = 128 * 1024 * 1024
 """When the entries take more than this, those that were used least recently go until half of it is free."""
@@ -34,15 +37,17 @@ TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# A cache folder, see https:
 class Cache:
     """The entries in `folder`. `context` tells all that outcomes depend on besides files.
 
-    `base` is the folder that paths of findings are relative to; `pattern` is for `parts.Parts`. Where the folder
-    cannot be written, nothing is kept.
+    `base` is the folder that paths of findings are relative to; `pattern` is for `parts.Parts`, `retrial` what
+    `retrial.Retrial.read` does. Where the folder cannot be written, nothing is kept.
     """
 
-    def __init__(self, folder: Path, context: str, base: Path, pattern: Pattern) -> None:
+    def __init__(self, folder: Path, context: str, base: Path, pattern: Pattern, retrial: Try) -> None:
         self._folder = folder
         self._context = context
         self._base = base
         self._pattern = pattern
+        self._retrial = retrial
+        self._tried: dict[tuple[str, str, str], Read | None] = {}
         self._parts: dict[str, Parts | None] = {}
         self._digests: dict[str, str] = {}
         self._absent: dict[str, bool] = {}
@@ -60,7 +65,7 @@ class Cache:
                 return None
             read = {path: _reading(*one) for path, one in entry["read"].items()}
             changed = [path for path, reading in read.items() if self._digest(path) != reading.content]
-            if not all(self._same(path, read[path].parts) for path in changed):
+            if not all(self._same(path, read, entry["absent"]) for path in changed):
                 return None
             outcome = _outcome(entry, read)
             if changed:
@@ -100,12 +105,29 @@ class Cache:
         key = "\0".join((self._context, which, *task.modules, "", *task.entry_points))
         return self._folder / f"{digest_of(key.encode(errors='surrogateescape'))}.json"
 
-    def _same(self, path: str, parts: dict[str, str]) -> bool:
-        """Whether a file that has changed is the same in the parts that were looked into."""
+    def _same(self, path: str, read: dict[str, Reading], absent: list[str]) -> bool:
+        """Whether a file that has changed is the same in the parts that were looked into, or gives the same."""
+        parts = read[path].parts
         if NAMES in parts:
             return self._names(path) == parts[NAMES]
         now = self._parts_now(path) if parts else None
-        return now is not None and all(now.digest(part, self._pattern) == digest for part, digest in parts.items())
+        if now is None:
+            return False
+        from compilelint.static.parts import function_of
+
+        changed = [part for part, digest in parts.items() if now.digest(part, self._pattern) != digest]
+        return all(self._gives_the_same(path, name, read, absent) for name in set(map(function_of, changed)))
+
+    def _gives_the_same(self, path: str, name: str, read: dict[str, Reading], absent: list[str]) -> bool:
+        """Whether a function that has changed gives the same in the calls that an outcome comes from."""
+        plain = read[path].plain.get(name)
+        if plain is None or any(part == f"body {name}" for part, _ in read[path].anchors.values()):
+            return False
+        key = (path, name, json.dumps(plain))
+        if key not in self._tried:
+            self._tried[key] = self._retrial(path, name, plain)
+        now = self._tried[key]
+        return now is not None and now.is_part_of(read, absent, name)
 
     def _parts_now(self, path: str) -> Parts | None:
         from compilelint.static.reading import parts_now  # with all that the tracer needs
@@ -125,9 +147,16 @@ class Cache:
         for path in changed:
             now = {line: self._line(path, anchor) for line, anchor in read[path].anchors.items()}
             anchors = {now[line]: anchor for line, anchor in read[path].anchors.items()}
-            read[path] = Reading(self._digest(path), read[path].parts, anchors)
+            read[path] = Reading(
+                self._digest(path), self._digests_now(path, read[path].parts), anchors, read[path].plain
+            )
             lines[shown(Path(path), self._base)] = now
         return replace(outcome, findings=tuple(moved(finding, lines) for finding in outcome.findings), read=read)
+
+    def _digests_now(self, path: str, parts: dict[str, str]) -> dict[str, str]:
+        """The same parts as they are now: another body may give the same."""
+        now = None if NAMES in parts else self._parts_now(path)
+        return parts if now is None else {part: now.digest(part, self._pattern) for part in parts}
 
     def _line(self, path: str, anchor: tuple[str, int]) -> int:
         parts = self._parts_now(path)
@@ -218,7 +247,9 @@ def _entry(outcome: Outcome) -> dict[str, Any]:
         "unread": [[failure.path, failure.message, failure.line] for failure in outcome.unread],
         "entered": sorted(outcome.entered),
         "roots": outcome.public,
-        "read": {path: [one.content, one.parts, list(one.anchors.items())] for path, one in outcome.read.items()},
+        "read": {
+            path: [one.content, one.parts, list(one.anchors.items()), one.plain] for path, one in outcome.read.items()
+        },
         "absent": sorted(outcome.absent),
     }
 
@@ -261,8 +292,10 @@ def _outcome(entry: dict[str, Any], read: dict[str, Reading]) -> Outcome:
     )
 
 
-def _reading(content: str, parts: dict[str, str], anchors: list[tuple[int, tuple[str, int]]]) -> Reading:
-    return Reading(content, parts, {line: (part, number) for line, (part, number) in anchors})
+def _reading(
+    content: str, parts: dict[str, str], anchors: list[tuple[int, tuple[str, int]]], plain: dict[str, Any]
+) -> Reading:
+    return Reading(content, parts, {line: (part, number) for line, (part, number) in anchors}, plain)
 
 
 def _finding(entry: dict[str, Any]) -> Finding:

@@ -83,6 +83,16 @@ class Flagger:
                     if kept is not None:
                         self._keep(rule, kept, view)
 
+    def is_silent(self, frame: Frame, kind: type[FrameView]) -> bool:
+        """Whether no rule says anything about a finished frame, seen in a view of this kind."""
+        return frame.module.name not in self._linted or not any(
+            True
+            for region in _REGIONS.get(frame.mode, ())
+            for view in [kind(frame, region, frame.ref.node, self._dispatch.nodes_of(frame.ref.node), self._engine)]
+            for rule, node in self._asked(view, region)
+            for _ in rule.check(node, view)
+        )
+
     def _asked(self, view: FrameView, region: RegionKind) -> Iterator[tuple[Rule, ast.AST]]:
         """The rules to ask, each with a node that some path reached."""
         looping = view.frame.tracer.each_turn.get(view.frame.mode)

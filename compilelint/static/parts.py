@@ -42,6 +42,12 @@ Anchor = tuple[str, int]
 """A part, `surface` or a body, and a 0-based line of it."""
 
 
+def function_of(part: str) -> str:
+    """The name of the function that a part is about, its body or its plan; "" for other parts."""
+    sort, _, name = part.rpartition(" ")
+    return name if sort == "body" or sort.startswith(PLAN) else ""
+
+
 class Parts:
     """The parts of one parsed file. Lines are 1-based."""
 

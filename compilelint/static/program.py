@@ -207,7 +207,7 @@ class Program:
     def note(self, module: str, sort: str, name: str = "", line: int = 0) -> None:
         """Note what is looked into besides a file's surface, by sort of part, its name, and the line where it starts.
 
-        See `parts.Parts`; `all` is the file with its comments and the numbers of its lines.
+        See `parts.Parts`. `walked` is a body too, of a function whose text nobody looks into but the tracer.
         """
         self.noted.add((module, sort, name, line))
 

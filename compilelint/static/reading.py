@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from compilelint.model import Finding, Rewrite, Span, Step
 from compilelint.static.index import ModuleIndex
@@ -13,8 +14,11 @@ from compilelint.static.parts import CODE, GIVEN, MADE, OUTSIDE, PLAN, STARTS, S
 from compilelint.static.program import Note, Program, ReadError, parse_module
 from compilelint.static.work import NAMES, Reading, Task
 
+if TYPE_CHECKING:
+    from compilelint.static.tracer.plain import NotingTracer
+
 _NAMES_LINE = re.compile(r"\blines? \d|\.\w+:\d")
-"""A message that names a line says something else once that has moved."""
+"""A text that names a line says something else once that has moved."""
 
 Lines = Mapping[str, Mapping[int, int]]
 """By path as findings show it, where lines have moved to."""
@@ -45,6 +49,16 @@ def readings(
     return found
 
 
+def add_plain(found: Mapping[str, Reading], program: Program, tracer: NotingTracer) -> None:
+    """Add to what was read which functions are plain, of those whose text nobody has looked into."""
+    looked_into = {(module, line) for module, sort, _, line in program.noted if sort == "body"}
+    for ref, plain in tracer.plain_functions(looked_into):
+        module = program.module(ref.module)
+        reading = found.get(module.path.as_posix()) if module is not None else None
+        if reading is not None and f"body {ref.qualname}" in reading.parts:
+            reading.plain[ref.qualname] = plain
+
+
 def parts_of(program: Program, name: str) -> Parts | None:
     """The parts of a module of the program; None if it cannot be parsed."""
     if name not in program.parts:
@@ -71,7 +85,7 @@ def parts_now(data: bytes, path: Path) -> Parts | None:
 
 def _wanted(parts: Parts, notes: Iterable[Note]) -> Iterator[str]:
     for _, sort, name, line in notes:
-        if sort == "body":
+        if sort in ("body", "walked"):
             yield parts.body_at(line)
         elif sort in ("class", "assigned"):
             yield parts.class_at(sort, name, line)
@@ -91,7 +105,7 @@ def _digests(parts: Parts, wanted: Iterable[str], pattern: Pattern) -> dict[str,
 
 def _anchor(finding: Finding, sources: Mapping[str, tuple[Reading, Parts]]) -> None:
     """Note where the lines of a finding are; of a file where that cannot be told all counts."""
-    text = f"{finding.message} {finding.instead}"
+    text = " ".join((finding.message, finding.instead, *(step.note for step in finding.region)))
     for path, (reading, _) in sources.items() if _NAMES_LINE.search(text) else ():
         if path == finding.path or path in text:
             reading.parts.clear()

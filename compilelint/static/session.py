@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from compilelint.knowledge.table import chosen, load
 from compilelint.model import Failure, Finding
@@ -27,7 +27,9 @@ from compilelint.static.work import Outcome, Task, second_pass, units
 if TYPE_CHECKING:
     from compilelint.config import Settings
     from compilelint.static.dispatch import Dispatch
+    from compilelint.static.flag import Flagger
     from compilelint.static.index import ModuleIndex
+    from compilelint.static.retrial import Read, Retrial
     from compilelint.static.tracer.frame import Frame
     from compilelint.static.workers import Arrived, Workers
 
@@ -158,7 +160,7 @@ class _Session:
             names = {name: str(path) for name, path in zip(self.linted, self.files, strict=True)}
             version = f"{chosen(settings.target_torch)} {settings.engine}"
             context = context_of(self.base, names, version, own_code())
-            self.cache = Cache(cache, context, self.base, lambda *asked: self._dispatch.pattern(*asked))
+            self.cache = Cache(cache, context, self.base, lambda *asked: self._dispatch.pattern(*asked), self._tried)
             self.program.last_look = self._last_look
 
     def run(self) -> StaticResult:
@@ -245,6 +247,23 @@ class _Session:
 
         lay_out(self.program, module)
 
+    def _tried(self, path: str, name: str, plain: dict[str, Any]) -> Read | None:
+        """See `retrial.Retrial.read`."""
+        return _with_deep_stack(lambda: self._retrial.read(path, name, plain))
+
+    @cached_property
+    def _retrial(self) -> Retrial:
+        from compilelint.static.retrial import Retrial
+
+        names = {path.as_posix(): name for name, path in zip(self.linted, self.files, strict=True)}
+        table = load(self.settings.target_torch)
+        return Retrial(self.program, names, table, self._flagger, self.shown, self.base)
+
+    def _flagger(self) -> Flagger:
+        from compilelint.static.flag import Flagger
+
+        return Flagger(self._dispatch, frozenset(self.linted), self.settings.engine)
+
     @cached_property
     def _dispatch(self) -> Dispatch:
         from compilelint.static.dispatch import Dispatch
@@ -260,12 +279,10 @@ class _Session:
         idle = outcome_of_idle(task, self.program, self.shown, kept=kept)
         if idle is not None:
             return idle
-        from compilelint.static.flag import Flagger
         from compilelint.static.walk import Walk
 
-        flagger = Flagger(self._dispatch, frozenset(self.linted), self.settings.engine)
         table = load(self.settings.target_torch)
-        walk = Walk(task, self.program, table, flagger, self.base, self.watch, kept=kept)
+        walk = Walk(task, self.program, table, self._flagger(), self.base, self.watch, kept=kept)
         outcome = walk.outcome()
         walk.tracer.forget()
         return outcome

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from compilelint.knowledge.table import Table
-from compilelint.model import Failure
+from compilelint.model import Failure, Finding
 from compilelint.static import contents, link
 from compilelint.static.batch_loops import batch_loops
 from compilelint.static.compiled_names import compiled_by
@@ -19,11 +19,12 @@ from compilelint.static.flag import Flagger
 from compilelint.static.index import ModuleIndex
 from compilelint.static.program import Program
 from compilelint.static.public import public_functions
-from compilelint.static.reading import parts_of, readings
+from compilelint.static.reading import add_plain, parts_of, readings
 from compilelint.static.tracer import statements
 from compilelint.static.tracer.attributes import is_opaque
 from compilelint.static.tracer.binding import counts, root_arguments, step_of_schedule, takes_tensor
 from compilelint.static.tracer.frame import TURN_OF, Frame, Mode
+from compilelint.static.tracer.plain import NotingTracer
 from compilelint.static.tracer.tracer import Tracer
 from compilelint.static.values import (
     UNKNOWN,
@@ -38,7 +39,7 @@ from compilelint.static.values import (
     gives_tensors,
     options,
 )
-from compilelint.static.work import Outcome, Task
+from compilelint.static.work import Outcome, Reading, Task
 
 _OPEN: dict[str, Value] = {"*": UNKNOWN, "**": UNKNOWN}
 """A root's arguments: nobody knows which are passed."""
@@ -62,10 +63,9 @@ class Walk:
         kept: bool = False,
     ) -> None:
         self.task = task
-        self.kept = kept
         self.program = program
         self.flagger = flagger
-        self.tracer = Tracer(program, table, self._finished, base)
+        self.tracer = (NotingTracer if kept else Tracer)(program, table, self._finished, base)
         self.failures: list[Failure] = []
         self._watch = watch
         self._waiting: list[Frame] | None = None
@@ -110,12 +110,17 @@ class Walk:
                 for root in self._public(module)
                 if root.ref not in self.tracer.entered | self._around
             ),
-            read=readings(self.program, self.task, findings, self.tracer.display_path, self.flagger.pattern)
-            if self.kept
-            else {},
+            read=self._read(findings),
             absent=frozenset(path.as_posix() for path in self.program.absent),
             asked=frozenset(self.program.asked),
         )
+
+    def _read(self, findings: tuple[Finding, ...]) -> dict[str, Reading]:
+        if not isinstance(self.tracer, NotingTracer):
+            return {}
+        found = readings(self.program, self.task, findings, self.tracer.display_path, self.flagger.pattern)
+        add_plain(found, self.program, self.tracer)
+        return found
 
     def _name(self, ref: FunctionRef) -> str:
         """What a function is known by from one task to the next, which have no syntax node in common; "" for others."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import field
+from typing import Any
 
 from compilelint.model import Failure, Finding
 from compilelint.record import record
@@ -42,12 +43,14 @@ class Reading:
     """What was read of one file: the digest of its content, "" if it cannot be read, and that of each part.
 
     Without parts all was read. `anchors` tell of the lines that the outcome names in which part they are, and where
-    there. See `parts.Parts`.
+    there. See `parts.Parts`. `plain` are the functions of which nothing counts but what they give, by name, see
+    `tracer.plain`.
     """
 
     content: str
     parts: dict[str, str] = field(default_factory=dict)
     anchors: dict[int, tuple[str, int]] = field(default_factory=dict)
+    plain: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 @record(slots=True)

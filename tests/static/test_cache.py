@@ -29,12 +29,16 @@ APPENDED = (
     "\nthis is no Python\n",
     "\n# nothing\n",
 )
-INSERTED = ("# a comment", "", "added = 0", "self.added = x", "print(x)", "import json", "return x")
+INSERTED = ("# a comment", "", "added = 0", "self.added = x", "print(x)", "import json", "return x", "x = x", "n = 2")
 
 
 def nothing(asked: str, function: ast.AST, module: ast.Module) -> str:
     """No rule asks about anything."""
     return ""
+
+
+def untried(path: str, name: str, plain: object) -> None:
+    """No function is run again."""
 
 
 @pytest.fixture
@@ -180,6 +184,35 @@ def test_what_was_not_looked_into_may_change_and_move(
     assert ["x.sum()" in lines[finding.span.line - 1] for finding in moved] == [True]
 
 
+def test_a_text_that_names_a_line_of_another_file_follows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    model, train = tmp_path / "pkg" / "model.py", tmp_path / "app" / "train.py"
+    net = (
+        "import torch\n\nclass Net(torch.nn.Module):\n    scale = 1.0\n\n"
+        "    def forward(self, x):\n        return x * self.scale if x.sum() > 0 else x\n\n"
+        "def read(x):\n    return x.sum().item()\n"
+    )
+    loop = (
+        "import torch\nfrom pkg.model import Net, read\n\ndef fit(data):\n    net = Net()\n"
+        "    step = torch.compile(net)\n"
+        "    for number, x in enumerate(data):\n        net.scale = number / 7\n        step(x)\n"
+        "    return torch.compile(read)\n"
+    )
+    for file, text in ((model, net), (train, loop)):
+        file.parent.mkdir()
+        file.with_name("__init__.py").write_text("")
+        file.write_text(text)
+    cache, settings, files = tmp_path / "cache", Settings(root=tmp_path), [model, train]
+    before = lint(files, settings, cache=cache)
+    assert any("app/train.py:8" in finding.message for finding in before.findings)
+    assert any("app/train.py:10" in step.note for finding in before.findings for step in finding.region)
+    train.write_text(loop.replace("def fit", "# a comment\n\ndef fit"))
+    after = lint(files, settings, cache=cache)
+    assert any("app/train.py:10" in finding.message for finding in after.findings)
+    assert any("app/train.py:12" in step.note for finding in after.findings for step in finding.region)
+    assert after == lint(files, settings) == lint(files, settings, cache=cache)
+
+
 LIBRARY = """import torch
 
 SETTINGS = {"level": 1}
@@ -275,13 +308,13 @@ def test_everything_a_finding_says_is_kept(tmp_path: Path) -> None:
     outcome = Outcome(
         (finding,), (), (Failure("n.py", "no", 8),), ("CL1",), frozenset("e"), ("p",), {}, frozenset("/a")
     )
-    Cache(tmp_path, "context", tmp_path, nothing).put(Task(("m",)), outcome)
-    assert Cache(tmp_path, "context", tmp_path, nothing).get(Task(("m",))) == outcome
-    assert Cache(tmp_path, "another", tmp_path, nothing).get(Task(("m",))) is None
+    Cache(tmp_path, "context", tmp_path, nothing, untried).put(Task(("m",)), outcome)
+    assert Cache(tmp_path, "context", tmp_path, nothing, untried).get(Task(("m",))) == outcome
+    assert Cache(tmp_path, "another", tmp_path, nothing, untried).get(Task(("m",))) is None
 
 
 def test_a_failure_of_ours_is_not_kept(tmp_path: Path) -> None:
-    cache = Cache(tmp_path, "context", tmp_path, nothing)
+    cache = Cache(tmp_path, "context", tmp_path, nothing, untried)
     cache.put(Task(("m",)), Outcome(failures=(Failure("m.py", "internal error"),)))
     assert cache.get(Task(("m",))) is None
 
@@ -321,7 +354,7 @@ def test_a_killed_run_leaves_nothing_wrong(tree: Path, tmp_path: Path) -> None:
 def test_the_folder_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert MOST_BYTES >= 1024 * 1024
     monkeypatch.setattr("compilelint.static.cache.MOST_BYTES", 4000)
-    cache = Cache(tmp_path, "context", tmp_path, nothing)
+    cache = Cache(tmp_path, "context", tmp_path, nothing, untried)
     for number in range(40):
         cache.put(Task((f"m{number}",)), Outcome())
         os.utime(max(tmp_path.glob("*.json"), key=lambda path: path.stat().st_mtime_ns), (number, number))

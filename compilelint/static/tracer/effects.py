@@ -254,12 +254,6 @@ def add(effects: Iterable[Effect], frame: Frame) -> None:
         frame.effects.extend(effects)
 
 
-def _told(frame: Frame) -> str:
-    """The path of a frame's file, of which some finding may name a line."""
-    frame.tracer.program.note(frame.module.name, "all")
-    return frame.tracer.display(frame.module)
-
-
 def note_yield(frame: Frame) -> None:
     """Note that a generator gives control away."""
     if frame.keeps_effects:
@@ -356,7 +350,7 @@ def _add_writes(
     """Note that `spelled`, which is `owner`, gets another attribute; see `_note_write`."""
     varies = source is None or varying.varies(source, frame)
     steps = source is not None and varying.steps(source, frame)
-    path = _told(frame)
+    path = frame.tracer.display(frame.module)
 
     def write(to: ClassRef | str, name: str, before: Value) -> Write:
         return Write(to, name, before, value, varies, steps, path, node.lineno)
@@ -380,7 +374,7 @@ def note_compilation(inner: Value, node: ast.AST | None, frame: Frame) -> None:
     compiled = node.func.value if isinstance(node.func, ast.Attribute) and not node.args else node.args[0]
     names = {part.id for part in ast.walk(compiled) if isinstance(part, ast.Name)}
     if names & varying.loop_variables(frame.tree):
-        frame.tracer.driven.singly.setdefault(inner.ref, (_told(frame), node.lineno))
+        frame.tracer.driven.singly.setdefault(inner.ref, (frame.tracer.display(frame.module), node.lineno))
 
 
 def note_entry(
@@ -389,7 +383,7 @@ def note_entry(
     """Note that host code calls what torch.compile made of a function or module."""
     if not frame.keeps_effects or not isinstance(node, ast.Call):
         return
-    path = _told(frame)
+    path = frame.tracer.display(frame.module)
     if not isinstance(function, Function):
         add([Entry(None, path, node.lineno)], frame)
         return

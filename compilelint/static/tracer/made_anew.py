@@ -34,7 +34,6 @@ def note_construction(node: ast.Call, frame: Frame) -> None:
         if isinstance(made, Class) and not frame.tracer.program.is_module(made.ref):
             for attribute, argument in _given(made.ref, node, frame):
                 if _differs(argument, frame):
-                    frame.tracer.program.note(frame.module.name, "all")
                     path = frame.tracer.display(frame.module)
                     frame.tracer.driven.made.setdefault((made.ref, attribute), Made(path, node.lineno))
 

@@ -135,7 +135,6 @@ class Tracer:
             self.compile_options.setdefault(function.ref, {}).update(options)
         line = getattr(node, "lineno", frame.ref.line)
         why = f"compiled by torch.compile at {self.display(frame.module)}:{line}"
-        self.program.note(frame.module.name, "all")  # `why` names a line
         self._compile_sites.append((frame.module.name, compiled, why))
         return compiled
 
@@ -400,7 +399,7 @@ class Tracer:
 
     def _walk(self, frame: Frame) -> Value:
         node = frame.ref.node
-        self.program.note(frame.ref.module, "body", line=node.lineno)
+        self.program.note(frame.ref.module, "walked", line=node.lineno)
         if isinstance(node, ast.Lambda):
             return self.evaluate(node.body, frame)
         if statements.run_block(node.body, frame):
