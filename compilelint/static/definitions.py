@@ -156,12 +156,24 @@ def _attribute_assignments(method: FunctionRef) -> Iterator[tuple[str, ast.expr]
         return
     for node in walked_statements(with_body(method.node)):
         if isinstance(node, (ast.Assign, ast.AnnAssign)):
-            for target, value in assignments(node):
+            for target, value in _taken_apart(node):
                 owner = target.value if isinstance(target, ast.Subscript) else target
                 if not isinstance(owner, ast.Attribute) or not isinstance(owner.value, ast.Name):
                     continue
                 if owner.value.id == receiver:
                     yield owner.attr if owner is target else f"{owner.attr}[]", value
+
+
+def _taken_apart(node: ast.Assign | ast.AnnAssign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Like `assignments`, where a call is unpacked too: `out, self.state = self.rnn(x)` keeps `self.rnn(x)[1]`."""
+    for target, value in assignments(node):
+        if not isinstance(target, (ast.Tuple, ast.List)) or any(isinstance(e, ast.Starred) for e in target.elts):
+            yield target, value
+            continue
+        for position, part in enumerate(target.elts):
+            if isinstance(part, (ast.Attribute, ast.Subscript)):
+                place = ast.copy_location(ast.Constant(position), value)
+                yield part, ast.copy_location(ast.Subscript(value, place, ast.Load()), value)
 
 
 def _may_assign(method: Scope, receiver: str) -> bool:

@@ -51,6 +51,26 @@ probe(Layer("mean" if count else "sum")(x))  # a scalar tensor of bool
 class Layer(nn.Module):
     def __init__(self):
         super().__init__()
+        self.at = None
+    def forward(self, t):
+        flat = t.reshape(-1)
+        largest, self.at = flat.max(dim=0)
+        return largest
+---
+probe(Layer().at)  # None or a scalar tensor of int
+
+@dataclasses.dataclass
+class Span:
+    low: torch.Tensor
+    high: torch.Tensor
+    def __post_init__(self):
+        self.wide = (self.high > self.low).any()
+---
+probe(Span(x, x + 1).wide)  # a scalar tensor of bool
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
         self.a1, self.b1 = 1, "x"
 ---
 probe(getattr(Layer(), "ab"[count % 2] + "1"))  # unknown

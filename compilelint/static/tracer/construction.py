@@ -22,7 +22,7 @@ from compilelint.static.questions import assigned_once, stored_names
 from compilelint.static.syntax import nodes_in
 from compilelint.static.tracer.annotations import value_of_annotation
 from compilelint.static.tracer.attributes import ITEMS
-from compilelint.static.tracer.binding import contradicts
+from compilelint.static.tracer.binding import contradicts, root_arguments
 from compilelint.static.tracer.frame import Frame, Mode, key_of
 from compilelint.static.values import (
     NONE,
@@ -47,6 +47,8 @@ MAX_SITES = 4
 """Assignments looked at for an attribute that `__init__` does not set."""
 MAX_STEPS = 3
 """How far an argument of a constructor is followed through the variables of the function that passes it."""
+_AFTER_FIELDS = ("__post_init__", "__attrs_post_init__")
+"""What the `__init__` that `dataclasses` and `attrs` write calls when all fields are set."""
 _LISTS = frozenset({"list", "tuple", "builtins.list", "builtins.tuple", "collections.UserList"})
 MAX_INSTANCES = 24
 """A class constructed in more ways than this shares one instance from then on."""
@@ -104,9 +106,9 @@ class Constructions:
     ) -> None:
         tracer = caller.tracer
         member = tracer.program.method(instance.ref, "__init__")
+        # What is made inside a region is traced by Dynamo, a module's __init__ too.
+        mode: Mode = "compiled" if caller.mode == "compiled" else "construct"
         if isinstance(member, FunctionRef):
-            # What is made inside a region is traced by Dynamo, a module's __init__ too.
-            mode: Mode = "compiled" if caller.mode == "compiled" else "construct"
             if caller.depth < 24:
                 tracer.run(Function(member, instance), args, keywords, mode, node, caller)
             if mode == "construct":
@@ -118,6 +120,10 @@ class Constructions:
         if args and any(isinstance(base, str) and base in _LISTS for base in tracer.program.mro(instance.ref)):
             # What is appended later is not known.
             instance.attributes[ITEMS] = join_all([*map(element_of, options(args[0])), UNKNOWN])
+        for name in _AFTER_FIELDS:
+            checks = tracer.program.method(instance.ref, name)
+            if isinstance(checks, FunctionRef) and caller.depth < 24:
+                tracer.run(Function(checks, instance), (), {"*": UNKNOWN, "**": UNKNOWN}, mode, node, caller)
 
 
 def _given(ref: ClassRef, tracer: Tracer) -> dict[str, Value]:
@@ -208,16 +214,20 @@ def assigned_elsewhere(owner: Instance, name: str, tracer: Tracer) -> Value | No
 
 
 def _value_in_method(node: ast.expr, method: FunctionRef, owner: Instance, tracer: Tracer) -> Value:
-    """The assigned expression on its own, with the method's parameters as its signature declares them."""
+    """The assigned expression on its own, with the method's parameters as its signature declares them, those of a
+    module's `forward` as it is called."""
     module = tracer.program.module(method.module)
     if module is None:
         return UNKNOWN
     frame = tracer.module_frame(module)
+    called = owner.is_module and method.node.name == "forward"
+    tracer.program.note(method.module, "body", line=method.node.lineno)
+    given = root_arguments(method, True, tracer.table) if called else {}
     for parameter in method.node.args.args[1:]:
         declared = (
             UNKNOWN if parameter.annotation is None else value_of_annotation(parameter.annotation, module, tracer)
         )
-        frame.env[parameter.arg] = declared
+        frame.env[parameter.arg] = given.get(parameter.arg, declared)
     if method.node.args.args:
         frame.env[method.node.args.args[0].arg] = owner
-    return tracer.evaluate(node, frame)
+    return _value_at(node, method.node, frame)
