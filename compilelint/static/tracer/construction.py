@@ -220,7 +220,7 @@ def _value_in_method(node: ast.expr, method: FunctionRef, owner: Instance, trace
     if module is None:
         return UNKNOWN
     frame = tracer.module_frame(module)
-    called = owner.is_module and method.node.name == "forward"
+    called = owner.is_module and method.qualname.endswith(".forward")
     tracer.program.note(method.module, "body", line=method.node.lineno)
     given = root_arguments(method, True, tracer.table) if called else {}
     for parameter in method.node.args.args[1:]:
@@ -230,4 +230,4 @@ def _value_in_method(node: ast.expr, method: FunctionRef, owner: Instance, trace
         frame.env[parameter.arg] = given.get(parameter.arg, declared)
     if method.node.args.args:
         frame.env[method.node.args.args[0].arg] = owner
-    return _value_at(node, method.node, frame)
+    return _value_at(node, None if isinstance(method.node, ast.Lambda) else method.node, frame)
