@@ -7,7 +7,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import field
-from functools import cache
+from functools import cache, lru_cache
 
 from compilelint.record import record
 from compilelint.static.bodies import WithoutBody, with_body
@@ -197,8 +197,7 @@ def assignments(node: ast.Assign | ast.AnnAssign) -> Iterator[tuple[ast.expr, as
 
 def assigned_from_outside(module: ModuleIndex, name: str) -> list[ast.expr]:
     """What a file assigns to an attribute of anything but `self`: `layer.attention.cache = Cache(…)`."""
-    target = re.compile(rf"(?<!\bself)(?<!\bcls)\.{re.escape(name)}\s*(?:[,)\]].*)?(?<![=!<>])=(?!=)")
-    lines = _lines_with(f".{name}", target, module)
+    lines = _set_from_outside(module).get(name, [])
     found: list[ast.AST] = [module.tree] if lines else []
     values: list[ast.expr] = []
     for node in found:
@@ -208,6 +207,20 @@ def assigned_from_outside(module: ModuleIndex, name: str) -> list[ast.expr]:
                 if isinstance(place, ast.Attribute) and place.attr == name and not _is_self(place.value):
                     values.append(value)
     return values
+
+
+_SET_FROM_OUTSIDE = re.compile(r"(?<!\bself)(?<!\bcls)\.(?=(\w+)\s*(?:[,)\]].*)?(?<![=!<>])=(?!=))")
+
+
+@lru_cache(maxsize=4096)
+def _set_from_outside(module: ModuleIndex) -> dict[str, list[int]]:
+    """By attribute, the 1-based lines of a file that may assign it to anything but `self`, as their text tells."""
+    found: dict[str, list[int]] = {}
+    for number, line in enumerate(module.lines, start=1):
+        if "=" in line and "." in line:
+            for name in _SET_FROM_OUTSIDE.findall(line):
+                found.setdefault(name, []).append(number)
+    return found
 
 
 def constructed_in(module: ModuleIndex, name: str) -> list[tuple[ast.Call, FunctionNode | None]]:

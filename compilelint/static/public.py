@@ -99,9 +99,35 @@ def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
             _talks_to_the_host(ref) or _takes_arrays(ref) or (ref.owner is None and decode_loops(ref, module))
         ):
             continue  # of a module `sample` with its progress bar is compiled, like it or not
+        if _only_hands_over(ref):
+            continue
         if ref.owner is not None and (ref.owner.qualname.startswith("_") or _is_autograd_function(program, ref.owner)):
             continue
         yield Root(ref, ref.owner, PUBLIC_FUNCTION)
+
+
+def _only_hands_over(ref: FunctionRef) -> bool:
+    """Whether all that a function does is to give back an attribute, to set one to an argument, or to raise an error.
+
+    Nothing in it can go wrong, and to find out what `get_input_embeddings` gives back takes a whole model.
+    """
+    body = [] if isinstance(ref.node, ast.Lambda) else ref.node.body
+    return bool(body) and all(map(_is_plain, body))
+
+
+def _is_plain(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Assign):
+        return all(map(_is_place, (*statement.targets, statement.value)))
+    if isinstance(statement, (ast.Return, ast.Expr)):
+        return statement.value is None or _is_place(statement.value)
+    return isinstance(statement, (ast.Pass, ast.Raise))
+
+
+def _is_place(node: ast.expr) -> bool:
+    """Whether an expression is a constant, a variable, or an attribute of one."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, (ast.Name, ast.Constant))
 
 
 def _is_numpy_code(module: ModuleIndex) -> bool:

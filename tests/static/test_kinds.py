@@ -192,7 +192,8 @@ tuple(x.shape)  # a tuple of a Python int from a shape
 str(x)  # a Python str
 f"{x}"  # a Python str
 "a".join(["b"])  # a Python str
-"a,b".split(",")  # a list of a Python str
+"a,b".split(",")  # a list of ('a', 'b')
+f"{count},b".split(",")  # a list of a Python str
 name.startswith("s")  # a Python bool
 name[0]  # a Python str
 (lambda t: t.shape[0])(x)  # a Python int from a shape

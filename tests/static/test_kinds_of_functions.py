@@ -49,6 +49,16 @@ def total(t):
 ---
 probe(total(x))  # a tuple of (a scalar tensor, a Python int)
 
+def documented(function):
+    if len(function.__qualname__.split(".")) > 1:
+        return lambda t: (function(t), 2)
+    return function
+@documented
+def total(t):
+    return t.sum()
+---
+probe(total(x))  # a scalar tensor
+
 @functools.lru_cache(maxsize=None)
 def table(size):
     return torch.arange(size)

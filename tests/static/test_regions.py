@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from projects import Probed, check, probe
+from projects import Probed, check, probe, write
 
 from compilelint.static.describe import describe
+from compilelint.static.program import Program
+from compilelint.static.public import public_functions
 
 HEAD = """
 import functools
@@ -230,6 +232,25 @@ def test_public_functions_around_a_model_are_not(path: str) -> None:
         "pkg/scripts/__init__.py": "",
     }
     assert not probe({**files, path: PUBLIC}).findings
+
+
+def test_public_functions_that_only_hand_something_over_are_not() -> None:
+    text = """
+        import torch
+        class Layer(torch.nn.Module):
+            def get_weight(self): return self.proj.weight
+            def set_weight(self, value):
+                "Replace it."
+                self.proj.weight = value
+            def merge(self): raise NotImplementedError
+            def scaled_weight(self): return self.proj.weight * 2
+            def tied_weight(self): return self.proj.get_weight()
+        """
+    program = Program(write({"pkg/__init__.py": "", "pkg/layer.py": text}))
+    module = program.module("pkg.layer")
+    assert module is not None
+    found = [root.ref.qualname for root in public_functions(program, module)]
+    assert found == ["Layer.scaled_weight", "Layer.tied_weight"]
 
 
 def test_modules_among_transforms_are_models_functions_there_prepare_data() -> None:

@@ -92,6 +92,8 @@ def _get(owner: Value, name: str, frame: Frame) -> Value:
         return Compiled(owner.inner) if name in ("forward", "__call__") else _get(owner.inner, name, frame)
     if isinstance(owner, ExternalInstance):
         return _of_external_instance(owner, name)
+    if isinstance(owner, Function) and name == "__qualname__":
+        return Const(owner.ref.qualname)
     if isinstance(owner, (Function, Partial)):
         return owner if name in ("__call__", "__func__", "__wrapped__") else UNKNOWN
     if isinstance(owner, Sequence) and owner.form == "tuple" and name in _FIELDS and owner.items is not None:
@@ -209,8 +211,8 @@ def _class_attribute(member: ClassAttribute, frame: Frame) -> Value:
 
 
 def _of_class(owner: Class, name: str, frame: Frame) -> Value:
-    if name == "__name__":
-        return Const(owner.ref.node.name)
+    if name in ("__name__", "__qualname__"):
+        return Const(owner.ref.node.name if name == "__name__" else owner.ref.qualname)
     member = frame.tracer.program.method(owner.ref, name)
     if isinstance(member, FunctionRef):
         value = frame.tracer.decorated(member)

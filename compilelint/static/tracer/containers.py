@@ -17,6 +17,7 @@ from compilelint.static.values import (
     Sequence,
     Tensor,
     Value,
+    constant,
     element_of,
     gives_tensors,
     join,
@@ -38,7 +39,11 @@ def call_method(
         return _instance_method(receiver, name, args, keywords, node, frame)
     if receiver == NONE:
         return UNKNOWN
-    return _string_method(name) if isinstance(receiver, (Const, Scalar)) and receiver.type == "str" else UNKNOWN
+    return (
+        _string_method(receiver, name, args)
+        if isinstance(receiver, (Const, Scalar)) and receiver.type == "str"
+        else UNKNOWN
+    )
 
 
 def _rebind(node: ast.AST | None, value: Value, frame: Frame) -> None:
@@ -128,7 +133,11 @@ def _mapping_method(
     return receiver if name == "copy" else UNKNOWN
 
 
-def _string_method(name: str) -> Value:
+def _string_method(receiver: Const | Scalar, name: str, args: tuple[Value, ...]) -> Value:
+    if name == "split" and len(args) == 1 and isinstance(receiver, Const) and isinstance(args[0], Const):
+        text, separator = receiver.value, args[0].value
+        if isinstance(text, str) and isinstance(separator, str) and separator:
+            return Sequence("list", tuple(map(constant, text.split(separator))))
     if name.startswith(("is", "starts", "ends")):
         return Scalar("bool")
     if name in ("split", "rsplit", "splitlines", "partition"):
