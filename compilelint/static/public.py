@@ -68,6 +68,9 @@ _HOST_VERBS = frozenset(
 """First words of functions that drive models, or work on what goes in or comes out."""
 
 
+_TRANSFORM = re.compile(r"torch\.distributions\.(?:\w+\.)*\w*Transform")
+
+
 def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
     """Public functions and methods on tensors: what a model outside this project calls while it is compiled.
 
@@ -89,7 +92,8 @@ def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
         if not in_module and (around or not packaged):
             continue
         name = ref.qualname.rpartition(".")[2]
-        if (name.startswith("_") and name != "__call__") or name.startswith(_OUTSIDE_PREFIXES):
+        private = name.startswith("_") and name != "__call__" and not _is_called_by_torch(program, ref, name)
+        if private or name.startswith(_OUTSIDE_PREFIXES):
             continue
         if name.partition("_")[0] in _HOST_VERBS or _is_property(ref):
             continue
@@ -169,6 +173,15 @@ def _dotted(node: ast.expr) -> list[str]:
 def _is_property(ref: FunctionRef) -> bool:
     decorators = () if isinstance(ref.node, ast.Lambda) else ref.node.decorator_list
     return any(ast.unparse(d).endswith(("property", ".setter", ".getter")) for d in decorators)
+
+
+def _is_called_by_torch(program: Program, ref: FunctionRef, name: str) -> bool:
+    """Whether a method is what a transform of torch.distributions computes with when it is called."""
+    return (
+        name in ("_call", "_inverse")
+        and ref.owner is not None
+        and any(isinstance(base, str) and _TRANSFORM.fullmatch(base) for base in program.mro(ref.owner))
+    )
 
 
 def _is_autograd_function(program: Program, ref: ClassRef) -> bool:

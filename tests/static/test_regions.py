@@ -322,6 +322,24 @@ def test_a_public_function_that_uses_a_model_of_its_own_is_compiled(given_back: 
     assert ("head" in probe({"pkg/__init__.py": "", "pkg/ops.py": text}).functions("compiled")) is compiled
 
 
+@pytest.mark.parametrize(
+    ("base", "compiled"), [("Transform", {"Stretch._call"}), ("Distribution", set()), ("Own", set())]
+)
+def test_what_torch_calls_of_a_transform_is_compiled(base: str, compiled: set[str]) -> None:
+    text = f"""
+        import torch
+        from torch.distributions import Distribution, Transform
+        class Own:
+            pass
+        class Stretch({base}):
+            def _call(self, x: torch.Tensor):
+                return probe(x) * 2
+            def _helper(self, x: torch.Tensor):
+                return x
+        """
+    assert probe({"pkg/__init__.py": "", "pkg/ops.py": text}).functions("compiled") == compiled
+
+
 def test_a_module_that_shows_progress_is_compiled_all_the_same() -> None:
     text = """
         import torch
