@@ -137,6 +137,32 @@ class App:
         fullgraph="stale",
         inside=True,
     ),
+    Example(
+        code="""\
+import torch
+
+STEPS = {"done": 1}
+
+
+@torch.compiler.assume_constant_result
+def done():
+    return STEPS["done"]
+
+
+@torch.compile
+def warm_up(x):
+    return x * done()  # ~
+
+
+def step(x):
+    STEPS["done"] += 1
+    return warm_up(x)
+""",
+        run="(step, [(torch.ones(2),), (torch.ones(2),)])",
+        default="stale",
+        fullgraph="stale",
+        inside=True,
+    ),
 )
 
 GOOD = (

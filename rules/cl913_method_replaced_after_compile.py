@@ -1,13 +1,14 @@
 """A method that is replaced on the class after the first compiled call never runs in compiled code.
 
 ## What it does
-Finds `Model.scale = faster_scale`, or `setattr` of the same, in a function that has called the compiled model by then,
-where `Model` is the class of the module that was compiled and the method is one that its `forward` calls.
+Finds `Attention.scale = faster_scale`, or `setattr` of the same, in a function that has called the compiled model by
+then, where `Attention` is the class of that model, of a module in it or of any object that it holds, and its methods
+call that one.
 
 ## Why it costs
-Dynamo inlines the methods that `forward` calls and does not guard on the class they came from. Compiled code goes on
-with the old method while eager code takes the new one: a wrong result without a warning. Measured on torch 2.13; a new
-`forward` of the class or of the instance, and a function of a module that is rebound, are seen.
+Dynamo inlines the methods that compiled code calls and does not guard on the class they came from. Compiled code goes
+on with the old method while eager code takes the new one: a wrong result without a warning. Measured on torch 2.13; a
+new `forward` of the compiled model's own class or of an instance, and a function of a module that is rebound, are seen.
 
 ## Write instead
 Replace the method before the first compiled call, or throw the compiled code away: `torch.compiler.reset()`. Better,
@@ -23,66 +24,112 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.definitions import FunctionRef, class_members
 from compilelint.static.state import own_nodes
-from compilelint.static.values import Class
+from compilelint.static.values import (
+    Class,
+    Compiled,
+    ExternalInstance,
+    Instance,
+    Mapping,
+    Sequence,
+    Value,
+    element_of,
+    options,
+)
 
 HAZARD = "stale-result"
-WATCH = Watch(nodes=(ast.Assign,), regions=frozenset({"host"}))
+WATCH = Watch(
+    nodes=(ast.Assign, ast.Call),
+    syntax=lambda node, module: sets_attribute(node),
+    regions=frozenset({"host"}),
+)
+DEEPEST = 6
+"""How far objects in objects are looked into."""
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """Yield the assignment that gives a class another method after its compiled module has run."""
-    if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Attribute):
+    """One hit per method that a class is given after compiled code with its objects has run."""
+    place, owner, name = replaced(node, view)
+    if not isinstance(owner, Class) or not isinstance(class_members(owner.ref).get(name), FunctionRef):
         return
-    target = node.targets[0]
-    owner = view.kind(target.value)
-    if not isinstance(owner, Class) or target.attr == "forward" or not _calls_method(owner.ref.node, target.attr):
-        return
-    ran = [line for name in _compiled_names(view) for line in _calls(name, view) if line < node.lineno]
-    reset = any(
-        isinstance(part, ast.Call) and part.lineno > node.lineno and ast.unparse(part.func).endswith(".reset")
+    line = node.lineno  # type: ignore[attr-defined]
+    for call in own_nodes(view.function):
+        if not isinstance(call, ast.Call) or call.lineno >= line:
+            continue
+        if any(takes(model, owner, name, view) for model in compiled_models(view.kind(call.func))):
+            if not has_reset(view, line):
+                message = f"`{owner.ref.qualname}.{name}` is replaced after compiled code ran (line {call.lineno})"
+                yield Hit(
+                    place,
+                    f"{message}: the graph keeps the old method",
+                    "replace it before the first compiled call, or call `torch.compiler.reset()` afterwards",
+                    "likely",
+                )
+            return
+
+
+def sets_attribute(node: ast.AST) -> bool:
+    """Whether `node` sets an attribute in one of the two forms of `replaced`, told without its kinds."""
+    if isinstance(node, ast.Assign):
+        return isinstance(node.targets[0], ast.Attribute)
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "setattr"
+
+
+def replaced(node: ast.AST, view: View) -> tuple[ast.expr, Value | None, str]:
+    """Where, on what and under which name an attribute is set: `Model.scale = f` or `setattr(Model, "scale", f)`."""
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
+        target = node.targets[0]
+        return target, view.kind(target.value), target.attr
+    if isinstance(node, ast.Call) and view.callee(node) == "builtins.setattr" and len(node.args) == 3:
+        name = node.args[1]
+        if isinstance(name, ast.Constant) and isinstance(name.value, str):
+            return node, view.kind(node.args[0]), name.value
+    return ast.Constant(None), None, ""
+
+
+def compiled_models(called: Value) -> Iterator[Value]:
+    """What may run compiled when `called` is called."""
+    for option in options(called):
+        if isinstance(option, Compiled):
+            yield option.inner
+        elif isinstance(option, Instance) and option.compiled:
+            yield option
+
+
+def takes(model: Value, owner: Class, name: str, view: View) -> bool:
+    """Whether compiled code of `model` has taken in the method `name` of the class."""
+    guarded = model if name == "forward" else None  # Dynamo guards on the `forward` of what was compiled itself
+    held = [each for each in held_by(model) if each is not guarded]
+    if not any(definition is owner.ref.node for each in held for definition in view.classes(each)):
+        return False
+    return name == "forward" or any(
+        isinstance(part, ast.Attribute) and part.attr == name
+        for each in held
+        for definition in view.classes(each)
+        for part in ast.walk(definition)
+    )
+
+
+def held_by(value: Value, depth: int = 0) -> Iterator[Instance]:
+    """The objects of the project that `value` is or has in its attributes, lists and dicts."""
+    if isinstance(value, Instance) and depth <= DEEPEST:
+        yield value
+        for attribute in value.attributes.values():
+            for option in options(attribute):
+                yield from held_by(option, depth + 1)
+    elif isinstance(value, (Sequence, Mapping, ExternalInstance)):
+        inside = value.items if isinstance(value, ExternalInstance) else options(element_of(value))
+        for option in inside:
+            yield from held_by(option, depth + 1)
+
+
+def has_reset(view: View, line: int) -> bool:
+    """Whether the function throws compiled code away further down."""
+    return any(
+        isinstance(part, ast.Call) and part.lineno > line and ast.unparse(part.func).endswith(".reset")
         for part in own_nodes(view.function)
     )
-    if ran and not reset:
-        yield Hit(
-            target,
-            f"`{view.text(target)}` is replaced after compiled code ran (line {ran[0]}): the graph keeps the old"
-            " method",
-            "replace it before the first compiled call, or call `torch.compiler.reset()` afterwards",
-            "likely",
-        )
-
-
-def _calls_method(owner: ast.ClassDef, method: str) -> bool:
-    """Whether the class has such a method and its `forward` calls it."""
-    methods = {part.name: part for part in owner.body if isinstance(part, ast.FunctionDef)}
-    forward = methods.get("forward")
-    return (
-        method in methods
-        and forward is not None
-        and any(isinstance(part, ast.Attribute) and part.attr == method for part in ast.walk(forward))
-    )
-
-
-def _compiled_names(view: View) -> list[str]:
-    """The variables that hold what `torch.compile` returned."""
-    return [
-        target.id
-        for part in own_nodes(view.function)
-        if isinstance(part, ast.Assign)
-        and isinstance(part.value, ast.Call)
-        and view.callee(part.value) == "torch.compile"
-        for target in part.targets
-        if isinstance(target, ast.Name)
-    ]
-
-
-def _calls(name: str, view: View) -> list[int]:
-    return [
-        part.lineno
-        for part in own_nodes(view.function)
-        if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == name
-    ]
 
 
 BAD = (
@@ -110,6 +157,53 @@ def serve(x):
     first = compiled(x)
     Model.scale = doubled  # ~
     return first, compiled(x)
+""",
+        run="(serve, [(torch.ones(2, 4),)])",
+        default="stale",
+        fullgraph="stale",
+        inside=True,
+    ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Kernel:
+    def run(self, x):
+        return x + 1
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.kernel = Kernel()
+
+    def forward(self, x):
+        return self.kernel.run(x)
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([Attention()])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def doubled(self, x):
+    return x * 8
+
+
+def serve(x):
+    model = Model()
+    model.compile()
+    first = model(x)
+    setattr(Kernel, "run", doubled)  # ~
+    return first, model(x)
 """,
         run="(serve, [(torch.ones(2, 4),)])",
         default="stale",

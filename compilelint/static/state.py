@@ -331,8 +331,22 @@ def changing_reads(function: ast.FunctionDef, module: ast.Module) -> Iterator[st
             yield ast.unparse(node)
         elif isinstance(node, (ast.Name, ast.Subscript)):
             text = ast.unparse(node)
-            if text in globals_set(module) and text.partition("[")[0] not in local:
+            if text in _globals_changed(module) and text.partition("[")[0] not in local:
                 yield text
+
+
+@lru_cache(maxsize=256)
+def _globals_changed(module: ast.Module) -> frozenset[str]:
+    """The names and dict entries of the file, as written, that functions set to anything or add to."""
+    names = own_names(module)
+    return frozenset(
+        ast.unparse(target)
+        for function in functions_in(module)
+        for node in (own_statements(function) if getattr(function, "name", "") != "__init__" else ())
+        if isinstance(node, (ast.Assign, ast.AugAssign))
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if (name := _entry_of(target)) in names and name not in own_names(function)
+    )
 
 
 @lru_cache(maxsize=256)
