@@ -89,7 +89,8 @@ def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
         return
     for ref in functions(module):
         in_module = ref.owner is not None and program.is_module(ref.owner)
-        if not in_module and (around or not packaged):
+        in_distribution = ref.owner is not None and _is_of_distributions(program, ref.owner)
+        if not (in_module or in_distribution) and (around or not packaged):
             continue
         name = ref.qualname.rpartition(".")[2]
         private = name.startswith("_") and name != "__call__" and not _is_called_by_torch(program, ref, name)
@@ -132,6 +133,11 @@ def _is_place(node: ast.expr) -> bool:
     while isinstance(node, ast.Attribute):
         node = node.value
     return isinstance(node, (ast.Name, ast.Constant))
+
+
+def _is_of_distributions(program: Program, ref: ClassRef) -> bool:
+    """Whether a class is a distribution or a transform of one: what models draw from and ask for densities."""
+    return any(isinstance(base, str) and base.startswith("torch.distributions.") for base in program.mro(ref))
 
 
 def _is_numpy_code(module: ModuleIndex) -> bool:

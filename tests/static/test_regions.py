@@ -262,12 +262,16 @@ def test_modules_among_transforms_are_models_functions_there_prepare_data() -> N
             class Flow(torch.nn.Module):
                 def forward(self, x: torch.Tensor): return x
                 def inverse(self, x: torch.Tensor): return probe(x)
+            class Squash(torch.distributions.Transform):
+                def _call(self, x: torch.Tensor): return probe(x.tanh())
+                def slope(self, x: torch.Tensor): return probe(x)
+                def _text(self, x: torch.Tensor): return probe(x)
             class Crop:
                 def cropped(self, x: torch.Tensor): return probe(x)
             def flipped(x: torch.Tensor): return probe(x)
             """,
     }
-    assert probe(files).functions() == {"Flow.inverse"}
+    assert probe(files).functions() == {"Flow.inverse", "Squash._call", "Squash.slope"}
 
 
 HOST_BODIES = {
