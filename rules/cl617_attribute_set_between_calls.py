@@ -41,7 +41,7 @@ from compilelint.static.kept_numbers import keeper_of, stay_constant
 from compilelint.static.moving import moved_on
 from compilelint.static.number_uses import computed_with, is_dict, spellings
 from compilelint.static.state import first_read, held, is_integer, is_module, used_at, written
-from compilelint.static.values import NONE, Class, Const, Instance, Scalar, Sequence, Value, options
+from compilelint.static.values import NONE, Class, Const, Instance, Scalar, Sequence, Value, gives_tensors, options
 
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Attribute,))
@@ -97,6 +97,8 @@ def _guarded(node: ast.Attribute, value: Value, setting: Setting, view: View) ->
 
 def _is_kept(used: ast.expr, node: ast.Attribute, view: View) -> bool:
     """Whether Dynamo keeps the number as it is where it is used, and makes no input of it."""
+    if isinstance(used, ast.Compare) and any(map(gives_tensors, map(view.kind, (used.left, *used.comparators)))):
+        return stay_constant(options(held(node, view)), view)  # `score > self.threshold` is arithmetic
     if isinstance(used, (ast.Compare, ast.Call)) or stay_constant(options(held(used, view)), view):
         return True
     return isinstance(used, ast.Subscript) and is_integer(held(used, view)) and is_module(view.kind(node.value))
@@ -344,9 +346,11 @@ class Scaled(nn.Module):
         super().__init__()
         self.base = nn.Linear(4, 4)
         self.scale = 0.5
+        self.least = 0.5
 
     def forward(self, x):
-        return self.base(x) * self.scale
+        y = self.base(x) * self.scale
+        return torch.where(y > self.least, y, -y)
 
 
 def make():
@@ -355,6 +359,7 @@ def make():
 
     def serve(x, scale):
         model.scale = scale
+        model.least = scale / 2
         return compiled(x)
 
     return serve

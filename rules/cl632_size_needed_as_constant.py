@@ -17,6 +17,8 @@ up to the recompile limit of 8. With `mark_dynamic` it is an error. Measured on 
 - `torch.log` of a tensor, `math.sqrt` or `n ** 0.5` for `math.log`, which has no symbolic form.
 - Or pad inputs to a few sizes and warm up with each.
 
+A list that is longer or shorter each time compiles for each length in the same way. Stack what is in it.
+
 ## Limits
 Only sizes that the text of the driving code shows to differ are known: of tensors that it makes, slices or scales.
 
@@ -101,7 +103,7 @@ def _is_list(node: ast.expr, view: View) -> bool:
 def _gone_through(node: ast.expr, view: View) -> str | None:
     """The size of the dimension along which a loop goes: of `x`, `enumerate(x)`, `zip(x, y)` or `x.unbind(1)`."""
     if isinstance(node, ast.Name):
-        return f"{node.id}.shape[0]" if size_varies(node.id, 0, view) else None
+        return f"len({node.id})" if size_varies(node.id, 0, view) else None
     if not isinstance(node, ast.Call):
         return None
     if view.callee(node) in ("builtins.enumerate", "builtins.zip"):
@@ -180,6 +182,48 @@ def run(lengths):
         fullgraph="recompile",
         inside=True,
     ),
+    Example(
+        # Lists: those under a condition that the turn decides, and the first few of several.
+        code="""\
+import torch
+from torch import nn
+
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Conv2d(4, 4, 1)
+
+    def forward(self, x, controls, scales):
+        for control, scale in zip(controls, scales):  # ~
+            x = x + control * scale
+        return self.net(x)
+
+
+@torch.compile
+def detect(maps):
+    return torch.cat([level.flatten(1) for level in maps], 1)  # ~
+
+
+class Sampler:
+    def __init__(self):
+        self.net = torch.compile(Denoiser().requires_grad_(False))
+
+    def __call__(self, x, hints, steps=8):
+        for i in range(steps):
+            active = [j for j in range(len(hints)) if j / 2 < i / 3]
+            x = self.net(x, [hints[j] for j in active], [hints[j].mean() for j in active])
+        return x
+
+
+def levels(maps):
+    return [detect(maps[:n]) for n in range(1, 5)]
+""",
+        run="(lambda x: (Sampler()(x, [x] * 5), levels([x] * 4)), [(torch.ones(1, 4, 4, 4),)])",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
 )
 
 GOOD = (
@@ -238,6 +282,39 @@ def run(x, width=4):
     return out + [scan(torch.ones(width, 4) * i) for i in range(4)]
 """,
         run="(run, [(torch.ones(16, 4),)])",
+        default="clean",
+        fullgraph="clean",
+        inside=True,
+    ),
+    Example(
+        # As many each time, whatever is in them.
+        code="""\
+import torch
+from torch import nn
+
+
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Conv2d(4, 4, 1)
+
+    def forward(self, x, controls):
+        for control in controls:
+            x = x + control
+        return self.net(x)
+
+
+class Sampler:
+    def __init__(self):
+        self.net = torch.compile(Denoiser().requires_grad_(False))
+
+    def __call__(self, x, hints, steps=4):
+        for i in range(steps):
+            x = self.net(x, [hint * i for hint in hints])
+            x = self.net(x, [hints[j] for j in range(len(hints)) if j >= 0])
+        return x
+""",
+        run="(Sampler(), [(torch.ones(1, 4, 4, 4), [torch.ones(1, 4, 4, 4) for _ in range(3)])])",
         default="clean",
         fullgraph="clean",
         inside=True,

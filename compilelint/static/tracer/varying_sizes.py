@@ -1,9 +1,10 @@
-"""In which dimensions a tensor that driving code passes has another size each time, as far as its text shows."""
+"""In which dimensions a tensor or list that driving code passes has another size each time, as its text shows."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from compilelint.static.questions import last_name
@@ -21,7 +22,10 @@ _IMAGE = (2, 3, 4, -1)
 
 
 def varying_dimensions(argument: ast.expr, frame: Frame) -> frozenset[int]:
-    """The dimensions, 0-based, whose size hangs on the variable of a loop or on what the driving code is asked for."""
+    """The dimensions, 0-based, whose size hangs on the variable of a loop or on what the driving code is asked for.
+
+    The length of a list is that of its dimension 0.
+    """
     if not isinstance(argument, ast.Name):
         return frozenset(_of_made(argument, frame))
     found = {dimension for made in _assigned(argument.id, frame.tree) for dimension in _of_made(made, frame)}
@@ -43,6 +47,9 @@ def _of_made(made: ast.expr, frame: Frame) -> Iterator[int]:
                 break  # `None` and `...` shift what follows, an index takes a dimension away
             if _is_of_any_width(part, frame):
                 yield dimension
+    elif isinstance(made, ast.ListComp):
+        if _is_of_any_length(made, frame):
+            yield 0
     elif isinstance(made, ast.Call):
         name = last_name(made.func)
         if name in _MAKERS:
@@ -56,6 +63,35 @@ def _of_made(made: ast.expr, frame: Frame) -> Iterator[int]:
                 yield from _IMAGE
         elif name in _SAME_SIZE and isinstance(made.func, ast.Attribute):
             yield from _of_made(made.func.value, frame)
+
+
+def _is_of_any_length(made: ast.ListComp, frame: Frame) -> bool:
+    """Whether a comprehension has more or fewer turns each time: by a condition, a `range`, or what it goes through."""
+    own = {name for turn in made.generators for name in _names_in(turn.target)}
+    for turn in made.generators:
+        tested = {name for test in turn.ifs for name in varying.reached(test, frame.tree)}
+        if (tested - own) & _turned_by_loops(frame.tree):
+            return True
+        gone = turn.iter
+        if _names_in(gone) & own:
+            continue
+        if isinstance(gone, ast.Call) and last_name(gone.func) == "range":
+            if any(_varies(bound, frame) for bound in gone.args):
+                return True
+        elif isinstance(gone, (ast.Name, ast.Subscript)) and 0 in varying_dimensions(gone, frame):
+            return True
+    return False
+
+
+@lru_cache(maxsize=256)
+def _turned_by_loops(scope: ast.AST) -> frozenset[str]:
+    """The variables of the loops that are statements."""
+    loops = (node for node in nodes_in(scope) if isinstance(node, (ast.For, ast.AsyncFor)))
+    return frozenset(name for loop in loops for name in _names_in(loop.target))
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def _is_of_any_width(part: ast.Slice, frame: Frame) -> bool:
@@ -74,9 +110,11 @@ def _varies(size: ast.expr, frame: Frame) -> bool:
 
 
 def _is_of_tensor(size: ast.expr) -> bool:
-    """Whether a size is taken from a tensor that is passed in: that may be the same each time."""
+    """Whether a size is taken from a tensor or list that is passed in: that may be the same each time."""
     return any(
-        isinstance(part, ast.Attribute) and part.attr in ("shape", "size", "ndim", "numel") for part in ast.walk(size)
+        (isinstance(part, ast.Attribute) and part.attr in ("shape", "size", "ndim", "numel"))
+        or (isinstance(part, ast.Name) and part.id == "len")
+        for part in ast.walk(size)
     )
 
 
