@@ -9,12 +9,12 @@ first computation with it.
 ## Why it costs
 Dynamo guards on what it read: the value of a text or flag, the length of a list, the exact number that was compared.
 The next call finds another one and compiles the function again, in the middle of serving. A text, a list that gets
-longer, or a number that is compared costs one compilation for each value, up to the recompile limit. So does a float
-that goes into `F.dropout`, `math.exp` and other operations for which Dynamo keeps numbers as they are, any number that
-is computed with under `dynamic=False`, and an int on a class or in a dict of a module. A flag that a schedule flips
-compiles in the middle of a run. A flag that goes on and off around each call, any other number, what may be None and an
-object of another class cost one more in all, which a warm-up with both hides: they are reported as possible only.
-Measured on torch 2.13.
+longer, or a number that is compared costs one compilation for each value, up to the recompile limit. So does a number
+that bounds a loop or picks from a list, a float that goes into `F.dropout`, `math.exp` and other operations for which
+Dynamo keeps numbers as they are, any number that is computed with under `dynamic=False`, and an int on a class or in a
+dict of a module. A flag that a schedule flips compiles in the middle of a run. A flag that goes on and off around each
+call, any other number, what may be None and an object of another class cost one more in all, which a warm-up with both
+hides: they are reported as possible only. Measured on torch 2.13.
 
 ## Write instead
 Decide in the driving code: call another function, or compile one callable for each mode.
@@ -39,7 +39,7 @@ from collections.abc import Iterator
 from compilelint.rule import Example, Hit, Setting, View, Watch
 from compilelint.static.kept_numbers import keeper_of, stay_constant
 from compilelint.static.moving import moved_on
-from compilelint.static.number_uses import computed_with, is_dict, spellings
+from compilelint.static.number_uses import computed_with, is_dict, needed_as_constant, spellings
 from compilelint.static.state import first_read, held, is_integer, is_module, used_at, written
 from compilelint.static.values import NONE, Class, Const, Instance, Scalar, Sequence, Value, gives_tensors, options
 
@@ -82,8 +82,11 @@ def _guarded(node: ast.Attribute, value: Value, setting: Setting, view: View) ->
         yield node, "its length", LENGTH
     elif types & {"float", "int"} or any(map(is_dict, kinds)):
         places = spellings(node, view)
+        pinned = next((where for where, _ in needed_as_constant(places, view)), None)
         used = keeper_of(places, view) or computed_with(node, places, view)
-        if used is not None:
+        if pinned is not None:
+            yield pinned, "its value", EACH
+        elif used is not None:
             yield used, "its value", EACH if _is_kept(used, node, view) else "with the number as an input"
     elif "str" in types:
         yield node, "its value", EACH
@@ -268,11 +271,15 @@ class Router(nn.Module):
         self.gate = nn.Linear(4, 4)
         self.tau = 2.0
         self.how = "soft"
+        self.turns = 1
 
     def cool(self, step):
         self.tau = max(0.3, self.tau * 0.9**step)
+        self.turns = min(8, 2 + step)
 
     def forward(self, x):
+        for _ in range(self.turns):  # ~
+            x = x + self.gate(x)
         y = torch.softmax(self.gate(x) / self.tau, -1)  # ~
         if self.how == "hard":  # ~
             return y.round()

@@ -33,7 +33,7 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.kept_numbers import keeper_of, stay_constant
-from compilelint.static.number_uses import computed_with, spellings
+from compilelint.static.number_uses import computed_with, needed_as_constant, spellings
 from compilelint.static.state import first_read, is_integer, is_text, own_nodes, same_place, used_at
 from compilelint.static.values import UNKNOWN, Const, Scalar, Sequence, Value, options
 
@@ -75,7 +75,7 @@ def _baked_in(node: ast.Attribute | ast.Subscript, view: View) -> tuple[ast.expr
     if all(map(_is_list_of_settings, options(value))):
         return used_at(node, view), "Dynamo guards on what is in a list"
     if is_integer(value) or value == UNKNOWN:
-        return next(_constants(places, view), None)
+        return next(needed_as_constant(places, view), None)
     if all(isinstance(option, Scalar) and option.type in ("float", "number") for option in options(value)):
         keeper = keeper_of(places, view)
         return (keeper, "this operation takes a number as it is") if keeper is not None else None
@@ -96,21 +96,6 @@ def _is_list_of_settings(kind: Value) -> bool:
     if not isinstance(kind, Sequence) or kind.items is not None or kind.form not in ("list", "tuple"):
         return False
     return kind.element != UNKNOWN and all(isinstance(part, (Const, Scalar)) for part in options(kind.element))
-
-
-def _constants(places: list[ast.expr], view: View) -> Iterator[tuple[ast.expr, str]]:
-    """Where a number has to be a constant, and why."""
-    for part in own_nodes(view.function):
-        if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "range":
-            bounds = [bound for bound in part.args if any(same_place(bound, place) for place in places)]
-            yield from ((bound, "the loop is unrolled by it") for bound in bounds)
-        elif isinstance(part, ast.Subscript) and _is_list(part.value, view):
-            picked = [part.slice] if any(same_place(part.slice, place) for place in places) else []
-            yield from ((index, "it picks from a list") for index in picked)
-
-
-def _is_list(node: ast.expr, view: View) -> bool:
-    return all(isinstance(kind, Sequence) and kind.form in ("list", "tuple") for kind in options(view.kind(node)))
 
 
 BAD = (

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from compilelint.rule import View
-from compilelint.static.state import held, own_nodes
-from compilelint.static.values import ExternalInstance, Mapping, Value, options
+from compilelint.static.state import held, own_nodes, same_place
+from compilelint.static.values import ExternalInstance, Mapping, Sequence, Value, options
 
 
 def spellings(node: ast.Attribute | ast.Subscript, view: View) -> list[ast.expr]:
@@ -40,6 +41,21 @@ def computed_with(node: ast.Attribute | ast.Subscript, places: list[ast.expr], v
                 if is_number and any(_starts_with(side, spelling) for spelling in places):
                     return side
     return None
+
+
+def needed_as_constant(places: list[ast.expr], view: View) -> Iterator[tuple[ast.expr, str]]:
+    """Where a number has to be a constant, and why."""
+    for part in own_nodes(view.function):
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "range":
+            bounds = [bound for bound in part.args if any(same_place(bound, place) for place in places)]
+            yield from ((bound, "the loop is unrolled by it") for bound in bounds)
+        elif isinstance(part, ast.Subscript) and _is_list(part.value, view):
+            picked = [part.slice] if any(same_place(part.slice, place) for place in places) else []
+            yield from ((index, "it picks from a list") for index in picked)
+
+
+def _is_list(node: ast.expr, view: View) -> bool:
+    return all(isinstance(kind, Sequence) and kind.form in ("list", "tuple") for kind in options(view.kind(node)))
 
 
 def _starts_with(node: ast.expr, place: ast.expr) -> bool:
