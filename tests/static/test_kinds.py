@@ -133,6 +133,13 @@ x.unique_consecutive()  # a tensor of float
 x.flatten().sort()[0][0]  # a scalar tensor of float
 x.nanmedian(dim=0)  # a tuple of (a tensor of float, a tensor of int)
 x.nanmedian()  # a scalar tensor of float
+torch.cartesian_prod(torch.arange(2), torch.arange(3))[0][1]  # a scalar tensor of int
+torch.cartesian_prod(torch.arange(2))[0]  # a tensor of int
+torch.tril_indices(3, 3)[0, 1]  # a scalar tensor
+torch.stack([x.sum(), x.max()])[0]  # a scalar tensor
+torch.cat([torch.arange(2), torch.arange(3)])[0]  # a scalar tensor of int
+torch.arange(3).unsqueeze(0)[0]  # a tensor of int
+torch.arange(3).unsqueeze(0)[0, 1]  # a scalar tensor of int
 F.max_pool1d(x[None], 2)  # a tensor of float
 F.max_pool1d(x[None], 2, return_indices=True)  # a tuple of (a tensor of float, a tensor of int)
 x.topk(1)  # a tuple of (a tensor of float, a tensor of int)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compilelint.static.values import NONE, UNKNOWN, Const, Scalar, Sequence, Tensor, Value, options
+from compilelint.static.values import NONE, UNKNOWN, Const, Scalar, Sequence, Tensor, Value, element_of, options
 
 Keywords = dict[str, Value]
 
@@ -26,6 +26,9 @@ _BY_SECOND = frozenset("sum mean prod any all max min amax amin argmax argmin na
 _VECTORS = frozenset(
     {"torch.arange", "torch.linspace", "torch.logspace", "torch.randperm", "torch.flatten", "torch.bincount"}
 )
+_MATRICES = frozenset(
+    f"torch.{name}" for name in "eye outer tril_indices triu_indices combinations argwhere mm addmm cdist".split()
+)
 _SIZED = frozenset(
     {"torch.zeros", "torch.ones", "torch.empty", "torch.rand", "torch.randn", "torch.full", "torch.randint"}
 )
@@ -38,6 +41,13 @@ def rank_of_result(
     """The rank of what `name(*args)` gives; of a method, the receiver comes first. None where nothing tells."""
     if name in _VECTORS or (tail == "flatten" and len(args) == 1):
         return 1
+    if name in _MATRICES or (name == "torch.cartesian_prod" and len(args) > 1):
+        return 2
+    if name in ("torch.stack", "torch.cat"):
+        inner = _rank_of_items(args[0] if args else keywords.get("tensors", UNKNOWN))
+        return None if inner is None else inner + (name == "torch.stack")
+    if tail == "unsqueeze" and args and isinstance(args[0], Tensor):
+        return None if args[0].rank is None else args[0].rank + 1
     if tail in _REDUCTIONS and like is not None and len(args) == 1 and not keywords.keys() & {"dim", "axis"}:
         return 0
     if tail in _BY_SECOND:
@@ -64,6 +74,12 @@ def reduced(args: tuple[Value, ...], keywords: Keywords) -> int | None:
     if dimension.type != "int" or not isinstance(keeps, Const):
         return None
     return first.rank if keeps.value else max(first.rank - 1, 0)
+
+
+def _rank_of_items(value: Value) -> int | None:
+    """The rank of the tensors that a list holds, where they have the same."""
+    ranks = {o.rank if isinstance(o, Tensor) else None for held in options(value) for o in options(element_of(held))}
+    return ranks.pop() if len(ranks) == 1 else None
 
 
 def _of_equation(equation: Value) -> int | None:
