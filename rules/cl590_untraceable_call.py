@@ -82,6 +82,32 @@ class Framed(nn.Module):
         default="break",
         fullgraph="break",
     ),
+    Example(
+        code="""\
+import re
+
+import torch
+from torch import nn
+
+LAYER = re.compile(r"block(?P<index>\\d+)")
+
+
+class Named(nn.Module):
+    def __init__(self, name="block3"):
+        super().__init__()
+        self.name = name
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        h = self.fc(x)
+        index = int(LAYER.match(self.name).group("index"))
+        parts = LAYER.match(self.name).groupdict()  # ~
+        return h * (index + len(parts))
+""",
+        run="(Named(), [(torch.ones(2, 4),)])",
+        default="skip",
+        fullgraph="break",
+    ),
 )
 
 GOOD = (
