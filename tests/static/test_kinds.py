@@ -25,6 +25,8 @@ maybe is None  # a Python bool
 maybe is not None  # a Python bool
 isinstance(x, Tensor)  # True
 isinstance(given, list)  # False
+isinstance(torch.nn.ReLU, type)  # True
+isinstance(given, type)  # False
 isinstance(maybe, Tensor)  # a Python bool
 torch.is_tensor(x)  # a Python bool
 self.training  # a Python bool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 
 from compilelint.static.index import Scope
 from compilelint.static.tracer import overloads
@@ -258,6 +259,8 @@ def is_instance(value: Value, wanted: Value) -> bool | None:
     if isinstance(value, Unknown) or (isinstance(value, Scalar) and value.type == "object"):
         return None
     name = wanted.name if isinstance(wanted, External) else ""
+    if name == "builtins.type":
+        return _is_class(value)
     if isinstance(value, Tensor):
         if name.startswith("torch.") or not name:  # `torch.LongTensor` also asks for the width and the device
             return True if name == "torch.Tensor" else None
@@ -281,6 +284,15 @@ def is_instance(value: Value, wanted: Value) -> bool | None:
     if isinstance(value, Instance) and name in _TENSOR_CLASSES | set(_BUILTIN_CLASSES) | set(_SEQUENCE_CLASSES):
         return None if value.has_outside_base else False
     return None
+
+
+def _is_class(value: Value) -> bool | None:
+    """Whether a value is a class; what other libraries have is told by its name."""
+    if isinstance(value, External):
+        home, _, name = value.name.rpartition(".")
+        built_in = home == "builtins" and isinstance(getattr(builtins, name, None), type)
+        return True if built_in or name[:1].isupper() else None
+    return isinstance(value, Class)
 
 
 def _known(node: ast.expr, frame: Frame, env: Env) -> Value:
