@@ -54,7 +54,7 @@ class Cache:
         self._made = False
 
     def get(self, task: Task) -> Outcome | None:
-        """The outcome that was kept for a task, if all it depends on is as it was."""
+        """The outcome that was kept for a task, if all it depends on is as it was. What was read is not told again."""
         place = self._place(task)
         try:
             digest, _, text = place.read_bytes().partition(b"\n")
@@ -63,16 +63,15 @@ class Cache:
             entry = json.loads(text)
             if entry["public"] != _listed(task.public) or not all(map(self._is_absent, entry["absent"])):
                 return None
+            changed = [path for path, (content, *_) in entry["read"].items() if self._digest(path) != content]
+            if not changed:
+                os.utime(place)
+                return _outcome(entry, {})
             read = {path: _reading(*one) for path, one in entry["read"].items()}
-            changed = [path for path, reading in read.items() if self._digest(path) != reading.content]
             if not all(self._same(path, read, entry["absent"]) for path in changed):
                 return None
-            outcome = _outcome(entry, read)
-            if changed:
-                outcome = self._moved(outcome, changed)
-                self._keep(task, outcome)
-            else:
-                os.utime(place)
+            outcome = self._moved(_outcome(entry, read), changed)
+            self._keep(task, outcome)
             return outcome
         except (OSError, ValueError, LookupError, TypeError):
             return None

@@ -8,7 +8,7 @@ that name files they were handed).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from compilelint.config import Settings
 from compilelint.model import Failure
 from compilelint.record import record
+from compilelint.static.places import real_paths
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -42,9 +43,10 @@ class _Found:
     """Files by their real path, so that a file reached twice (overlapping arguments, a symlink) is kept once."""
 
     by_real_path: dict[Path, Path] = field(default_factory=dict)
+    real_path: Callable[[Path], Path] = field(default_factory=real_paths)
 
     def add(self, file: Path) -> None:
-        real = file.resolve()
+        real = self.real_path(file)
         if file == real or real not in self.by_real_path:
             self.by_real_path[real] = file
 

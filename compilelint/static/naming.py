@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 _PROJECT_MARKS = ("pyproject.toml", "setup.py", ".git")
@@ -12,12 +12,26 @@ _PROJECT_MARKS = ("pyproject.toml", "setup.py", ".git")
 
 def module_name(path: Path) -> tuple[str, Path]:
     """The dotted name a file has when imported, and the folder its top-level package lies in."""
-    parts = [] if path.name == "__init__.py" else [path.stem]
-    folder = path.parent
+    return next(module_names([path]))
+
+
+def module_names(paths: Iterable[Path]) -> Iterator[tuple[str, Path]]:
+    """As `module_name`, for each path; what there is to know about a folder is found out once."""
+    packages: dict[Path, tuple[list[str], Path]] = {}
+    for path in paths:
+        if path.parent not in packages:
+            packages[path.parent] = _package(path.parent)
+        parts, top = packages[path.parent]
+        yield ".".join(parts if path.name == "__init__.py" else [*parts, path.stem]) or path.stem, top
+
+
+def _package(folder: Path) -> tuple[list[str], Path]:
+    """The names that lead to a folder from its top-level package, and where that lies."""
+    parts: list[str] = []
     while folder.name.isidentifier() and _is_in_package(folder):
         parts.insert(0, folder.name)
         folder = folder.parent
-    return ".".join(parts) or path.stem, folder
+    return parts, folder
 
 
 def _is_in_package(folder: Path) -> bool:

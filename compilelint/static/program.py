@@ -25,7 +25,7 @@ from compilelint.static.definitions import (
     function_ref,
 )
 from compilelint.static.index import FunctionNode, Import, ModuleIndex, index_source
-from compilelint.static.naming import folders_towards, is_library, module_name
+from compilelint.static.naming import folders_towards, is_library, module_names
 from compilelint.static.text import digest_of, names_digest, top_level_names
 
 if TYPE_CHECKING:
@@ -120,8 +120,7 @@ class Program:
         """
         linted = []
         above: dict[Path, None] = {}
-        for path in files:
-            name, root = module_name(path)
+        for path, (name, root) in zip(files, module_names(files), strict=True):
             script = not (path.parent / "__init__.py").exists()
             self.roots += [folder for folder in (root, path.parent)[: 1 + script] if folder not in self.roots]
             if script:

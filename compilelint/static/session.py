@@ -20,7 +20,7 @@ from compilelint.source import Sources
 from compilelint.static.cache import Cache, context_of, own_code
 from compilelint.static.combine import Surest, combined
 from compilelint.static.idle import outcome_of_idle
-from compilelint.static.places import shown
+from compilelint.static.places import real_paths, shown
 from compilelint.static.program import Program
 from compilelint.static.work import Outcome, Task, second_pass, units
 
@@ -142,7 +142,7 @@ class _Session:
         cache: Path | None = None,
         watch: Callable[[Frame], None] | None = None,
     ) -> None:
-        self.files = tuple(path.resolve() for path in files)
+        self.files = tuple(map(real_paths(), files))
         self.settings = settings
         self.jobs = jobs if watch is None else 0
         self.base = Path.cwd()
