@@ -23,6 +23,14 @@ class Layer(nn.Module):
 ---
 probe(Layer()(x))  # a tensor of bool
 
+class Gates(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Sigmoid()
+        self.width = 3
+---
+probe([gate for _, gate in Gates().named_children()])  # a list of a `torch.nn.Sigmoid` or unknown
+
 class Layer(nn.Module):
     def __init__(self, count):
         super().__init__()

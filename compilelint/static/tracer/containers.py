@@ -19,6 +19,7 @@ from compilelint.static.values import (
     Value,
     constant,
     element_of,
+    gives_module,
     gives_tensors,
     join,
     join_all,
@@ -186,6 +187,11 @@ def _apply(args: tuple[Value, ...], node: ast.AST | None, frame: Frame) -> None:
         frame.tracer.call(args[0], (UNKNOWN,), {}, node, frame)
 
 
+def _is_part(value: Value) -> bool:
+    """Whether an attribute of a module is a module."""
+    return isinstance(value, (Instance, ExternalInstance)) and gives_module(value)
+
+
 def module_method(
     receiver: Instance,
     name: str,
@@ -217,6 +223,9 @@ def module_method(
     if name in ("parameters", "buffers", "named_parameters", "named_buffers"):
         item = Tensor("float" if name.endswith("parameters") else None)
         return Sequence("generator", None, Sequence("tuple", (Scalar("str"), item)) if "named" in name else item)
+    if name in ("children", "named_children"):
+        part = join_all([*filter(_is_part, receiver.attributes.values()), UNKNOWN])
+        return Sequence("generator", None, Sequence("tuple", (Scalar("str"), part)) if "named" in name else part)
     if name == "__setattr__" and len(args) == 2 and isinstance(args[0], Const):
         receiver.attributes[str(args[0].value)] = args[1]
         return NONE
