@@ -237,6 +237,9 @@ class View(Protocol):
     def classes(self, value: Value) -> tuple[ast.ClassDef, ...]:
         """The project's classes that an object of exactly one of them is made of, in method resolution order."""
 
+    def decorators(self, value: Value) -> tuple[tuple[str, ast.expr], ...]:
+        """What a function or class of the project is decorated with out of libraries: dotted name and expression."""
+
     def changed(self, node: ast.Attribute) -> Setting | None:
         """How driving code gives an attribute another value between two calls of what is compiled; None if nowhere.
 

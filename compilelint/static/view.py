@@ -10,7 +10,7 @@ from compilelint.knowledge.cuda import on_cuda
 from compilelint.model import Engine, Span
 from compilelint.rule import Passing, Place, RegionKind, Setting, Varying
 from compilelint.static import passings
-from compilelint.static.definitions import ClassRef
+from compilelint.static.definitions import ClassRef, Outside
 from compilelint.static.parts import MADE
 from compilelint.static.places import span_of
 from compilelint.static.public import PUBLIC_FUNCTION
@@ -126,6 +126,20 @@ class FrameView:
         for ref in found:
             program.note(ref.module, "class", ref.qualname, ref.node.lineno)
         return tuple(ref.node for ref in found)
+
+    def decorators(self, value: Value) -> tuple[tuple[str, ast.expr], ...]:
+        """See View."""
+        program = self.frame.tracer.program
+        ref = value.ref if isinstance(value, (Class, Function)) else None
+        module = None if ref is None else program.module(ref.module)
+        if ref is None or module is None:
+            return ()
+        found = []
+        for decorator in getattr(ref.node, "decorator_list", ()):
+            target = program.dotted(decorator.func if isinstance(decorator, ast.Call) else decorator, module)
+            if isinstance(target, Outside):
+                found.append((target.name, decorator))
+        return tuple(found)
 
     def changed(self, node: ast.Attribute) -> Setting | None:
         """See View."""
