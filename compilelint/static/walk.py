@@ -70,12 +70,12 @@ class Walk:
         self._watch = watch
         self._waiting: list[Frame] | None = None
         self._around: set[FunctionRef] = set()
-        """What loops around a model in the same file call: it stands around the model, not in it."""
+        """What loops around a model in the same file call, and what making objects calls: it is not part of a model."""
 
     def _finished(self, frame: Frame) -> None:
         if self._watch is not None:
             self._watch(frame)
-        if frame.mode in TURN_OF.values() and _loop_around(frame) is frame.module:
+        if frame.mode == "construct" or (frame.mode in TURN_OF.values() and _loop_around(frame) is frame.module):
             self._around.add(frame.ref)
         if self._waiting is not None and frame.mode == "compiled":
             self._waiting.append(frame)

@@ -57,11 +57,11 @@ class Reading:
 class Outcome:
     """What one task gave.
 
-    `fallbacks` are the rules that give way to others. `entered` are the functions and methods that regions reached, or
-    decode loops of their file, `public` the public ones that they did not reach, both by module and name (see
-    `parts.Parts.name`). `read` is what was looked into of each file, by path, and `absent` are the files that were
-    looked for and not there. `unread` are files that cannot be read or parsed. `asked` are the modules that something
-    was asked of.
+    `fallbacks` are the rules that give way to others. `entered` are the functions and methods that regions, decode
+    loops of their file or constructors reached, `public` the public ones that they did not reach, both by module and
+    name (see `parts.Parts.name`). `read` is what was looked into of each file, by path, and `absent` are the files that
+    were looked for and not there. `unread` are files that cannot be read or parsed. `asked` are the modules that
+    something was asked of.
     """
 
     findings: tuple[Finding, ...] = ()

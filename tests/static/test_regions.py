@@ -234,6 +234,34 @@ def test_public_functions_around_a_model_are_not(path: str) -> None:
     assert not probe({**files, path: PUBLIC}).findings
 
 
+BUILDS_TABLES = """
+import torch
+from torch import Tensor, nn
+from pkg.tables import kernel
+class Rotary(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.build()
+    def build(self):
+        self.register_buffer("freqs", self.scaled(torch.arange(4.0)))
+        self.register_buffer("kernel", kernel(self.freqs))
+    def scaled(self, freqs: Tensor) -> Tensor:
+        probe(freqs)
+        return freqs * 2
+    def shifted(self, x: Tensor) -> Tensor:
+        probe(x)
+        return x + 1
+    def forward(self, x: Tensor):
+        return x * self.freqs
+"""
+
+
+def test_public_functions_that_only_constructors_call_are_not() -> None:
+    tables = "from torch import Tensor\ndef kernel(x: Tensor) -> Tensor:\n    probe(x)\n    return x\n"
+    seen = probe({"pkg/__init__.py": "", "pkg/tables.py": tables, "pkg/rotary.py": BUILDS_TABLES})
+    assert {f.function for f in seen.findings} == {"Rotary.shifted"}
+
+
 def test_public_functions_that_only_hand_something_over_are_not() -> None:
     text = """
         import torch
