@@ -9,7 +9,7 @@ A file `rules/clNNN_some_name.py` gives the rule its code (`CLNNN`) and name (`s
 - `BAD` and `GOOD`: examples, each an experiment with its measured outcome; a reported line ends in `# ~`, one that
   another rule reports on the way in `# ~ CL202`, one that both report in `# ~ CL202  # ~`;
 - `check(node, view)`: yields a `Hit` for each hazard at `node`, with a `rewrite` where one change mends it (see
-  `compilelint.static.rewrites`);
+  `compilelint.static.flagging.rewrites`);
 - optionally `FALLBACK = True`: the rule's findings give way to those of any other rule in the same place;
 - optionally `CAPTURED = "numbers"` or `"sizes"`: what the rule reports does not happen where Dynamo is set to capture
   numbers, or sizes, that depend on data.
@@ -95,7 +95,7 @@ class Watch:
 class Hit:
     """One hazard: where, how sure, and in the user's own names what happens (`message`), what to write (`instead`).
 
-    `rewrite` is that change where compilelint can make it: data, made by `compilelint.static.rewrites`.
+    `rewrite` is that change where compilelint can make it: data, made by `compilelint.static.flagging.rewrites`.
     """
 
     node: ast.expr | ast.stmt

@@ -36,7 +36,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.tensors import decided, drawn_at_random, gated_by_dtype, is_plain, site_of
+from compilelint.static.facts.tensors import decided, drawn_at_random, gated_by_dtype, is_plain, site_of
 from compilelint.static.values import tensor_certainty
 
 HAZARD = "graph-break"

@@ -34,7 +34,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.tensors import decided, site_of
+from compilelint.static.facts.tensors import decided, site_of
 
 HAZARD = "graph-break"
 WATCH = Watch(tests=True)

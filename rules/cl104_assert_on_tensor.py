@@ -33,8 +33,8 @@ from collections.abc import Iterator
 
 from compilelint.model import Rewrite, Safety
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.rewrites import replace
-from compilelint.static.tensors import decided, site_of
+from compilelint.static.facts.tensors import decided, site_of
+from compilelint.static.flagging.rewrites import replace
 from compilelint.static.values import Tensor
 
 HAZARD = "graph-break"

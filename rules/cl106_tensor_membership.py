@@ -29,7 +29,7 @@ from collections.abc import Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.tensors import data, site_of, tensors_within
+from compilelint.static.facts.tensors import data, site_of, tensors_within
 from compilelint.static.values import Const, Mapping, Scalar, Sequence, Value, options
 
 HAZARD = "graph-break"

@@ -29,7 +29,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.tensors import data
+from compilelint.static.facts.tensors import data
 
 HAZARD = "graph-break"
 WATCH = Watch(nodes=(ast.Call,), names=frozenset({"range", "enumerate"}))

@@ -31,7 +31,7 @@ from collections.abc import Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.tensors import data
+from compilelint.static.facts.tensors import data
 from compilelint.static.values import (
     UNKNOWN,
     ExternalInstance,

@@ -34,7 +34,7 @@ from collections.abc import Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.tensors import data, on_error_path
+from compilelint.static.facts.tensors import data, on_error_path
 from compilelint.static.values import UNKNOWN
 
 HAZARD = "graph-break"

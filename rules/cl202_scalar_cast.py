@@ -28,7 +28,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.tensors import data, mapped, on_error_path
+from compilelint.static.facts.tensors import data, mapped, on_error_path
 
 HAZARD = "graph-break"
 CAPTURED = "numbers"

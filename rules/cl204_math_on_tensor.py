@@ -26,7 +26,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.tensors import data, on_error_path, tensors_within
+from compilelint.static.facts.tensors import data, on_error_path, tensors_within
 
 HAZARD = "graph-break"
 WATCH = Watch(nodes=(ast.Call,), callees=lambda name: name.startswith("math."))

@@ -29,7 +29,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.tensors import data, on_error_path
+from compilelint.static.facts.tensors import data, on_error_path
 
 HAZARD = "graph-break"
 NAMES = frozenset({"equal", "allclose", "is_nonzero", "assert_close", "is_same_size"})

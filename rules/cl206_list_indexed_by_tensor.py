@@ -32,7 +32,7 @@ from collections.abc import Iterator
 
 from compilelint.model import Hazard
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.tensors import SUBSCRIPTING, subscripts
+from compilelint.static.facts.tensors import SUBSCRIPTING, subscripts
 from compilelint.static.values import (
     Const,
     ExternalInstance,

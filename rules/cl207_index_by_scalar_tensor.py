@@ -30,7 +30,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.tensors import (
+from compilelint.static.facts.tensors import (
     SUBSCRIPTING,
     data,
     element_of_array,

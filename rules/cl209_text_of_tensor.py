@@ -30,9 +30,9 @@ from collections.abc import Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import assigned_once
-from compilelint.static.state import own_nodes
-from compilelint.static.tensors import data, mapped, on_error_path
+from compilelint.static.facts.questions import assigned_once
+from compilelint.static.facts.state import own_nodes
+from compilelint.static.facts.tensors import data, mapped, on_error_path
 from compilelint.static.values import Const, Scalar, options
 
 HAZARD = "graph-break"

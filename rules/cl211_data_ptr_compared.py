@@ -26,8 +26,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import assigned_once
-from compilelint.static.state import own_nodes
+from compilelint.static.facts.questions import assigned_once
+from compilelint.static.facts.state import own_nodes
 
 HAZARD = "frame-skip"
 WATCH = Watch(nodes=(ast.Call,), names=frozenset({"data_ptr"}))

@@ -31,7 +31,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.tensors import data, on_error_path
+from compilelint.static.facts.tensors import data, on_error_path
 from compilelint.static.values import Scalar
 
 HAZARD = "graph-break"

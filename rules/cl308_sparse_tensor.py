@@ -30,9 +30,9 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.questions import comes_from_outside
+from compilelint.static.facts.state import own_nodes
 from compilelint.static.layouts import SPARSE_CONSTRUCTORS, SPARSE_CONVERSIONS
-from compilelint.static.questions import comes_from_outside
-from compilelint.static.state import own_nodes
 from compilelint.static.values import Tensor, Value, options
 
 HAZARD = "frame-skip"

@@ -33,7 +33,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.rewrites import guard
+from compilelint.static.flagging.rewrites import guard
 
 HAZARD = "graph-break"
 STREAMS = tuple(

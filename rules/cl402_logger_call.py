@@ -38,7 +38,7 @@ from collections.abc import Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.rewrites import guard
+from compilelint.static.flagging.rewrites import guard
 from compilelint.static.values import ExternalInstance, Value, options
 
 HAZARD = "graph-break"

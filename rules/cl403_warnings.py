@@ -32,7 +32,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.rewrites import guard
+from compilelint.static.flagging.rewrites import guard
 
 HAZARD = "graph-break"
 ISSUERS = frozenset({"warnings.warn", "warnings.warn_explicit", "torch._logging.warning_once"})

@@ -37,7 +37,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import assigned_once, comes_from_outside
+from compilelint.static.facts.questions import assigned_once, comes_from_outside
 
 HAZARD = "graph-break"
 DRAWN_BEFORE = frozenset({"random.uniform", "random.randint", "random.randrange"})

@@ -29,7 +29,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import assigned_once, bound_to, last_name
+from compilelint.static.facts.questions import assigned_once, last_name
+from compilelint.static.project.bindings import bound_to
 
 HAZARD = "frame-skip"
 BARS = frozenset({"tqdm", "trange", "tqdm.tqdm", "tqdm.trange", "tqdm.auto.tqdm"})

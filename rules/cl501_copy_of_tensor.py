@@ -30,9 +30,9 @@ from typing import Literal
 
 from compilelint.model import Rewrite
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import assigned_once
-from compilelint.static.rewrites import replace
-from compilelint.static.syntax import nodes_in
+from compilelint.static.facts.questions import assigned_once
+from compilelint.static.flagging.rewrites import replace
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import (
     ExternalInstance,
     Instance,

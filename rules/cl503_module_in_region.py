@@ -30,8 +30,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import made_here
-from compilelint.static.state import own_nodes
+from compilelint.static.facts.questions import made_here
+from compilelint.static.facts.state import own_nodes
 from compilelint.static.values import ExternalInstance, Instance, Value, options
 
 HAZARD = "graph-break"

@@ -30,7 +30,7 @@ from functools import cache
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import called_by
+from compilelint.static.facts.questions import called_by
 from compilelint.static.values import ExternalInstance, Instance, Value, options
 
 HAZARD = "graph-break"

@@ -29,7 +29,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import last_name
+from compilelint.static.facts.questions import last_name
 
 HAZARD = "graph-break"
 OPTIMIZER_METHODS = frozenset({"step", "zero_grad", "add_param_group", "load_state_dict"})

@@ -32,7 +32,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import assigned_once
+from compilelint.static.facts.questions import assigned_once
 
 HAZARD = "graph-break"
 FUNCTIONAL = ("jacobian", "hessian", "vjp", "jvp", "vhp", "hvp")

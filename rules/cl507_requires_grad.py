@@ -29,7 +29,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import assigned_once
+from compilelint.static.facts.questions import assigned_once
 from compilelint.static.values import UNKNOWN, tensor_certainty
 
 HAZARD = "graph-break"

@@ -28,7 +28,7 @@ from collections.abc import Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import assigned_once, made_here
+from compilelint.static.facts.questions import assigned_once, made_here
 from compilelint.static.values import tensor_certainty
 
 HAZARD = "graph-break"

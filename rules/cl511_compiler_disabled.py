@@ -29,7 +29,7 @@ from functools import cache
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import last_name
+from compilelint.static.facts.questions import last_name
 from compilelint.static.values import UNKNOWN, Function, Instance, Value, options
 
 HAZARD = "graph-break"

@@ -26,7 +26,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import bound_to, last_name, makers_of
+from compilelint.static.facts.questions import last_name
+from compilelint.static.project.bindings import bound_to, makers_of
 from compilelint.static.values import ExternalInstance, Instance, options
 
 HAZARD = "graph-break"

@@ -32,7 +32,7 @@ from collections.abc import Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import comes_from_outside, last_name
+from compilelint.static.facts.questions import comes_from_outside, last_name
 from compilelint.static.values import ExternalInstance, Instance, options
 
 HAZARD = "frame-skip"

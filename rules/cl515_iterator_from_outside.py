@@ -26,7 +26,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import comes_from_outside, last_name
+from compilelint.static.facts.questions import comes_from_outside, last_name
 from compilelint.static.values import UNKNOWN, ExternalInstance, Sequence, Value, options
 
 HAZARD = "graph-break"

@@ -30,7 +30,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import assigned_to, last_name
+from compilelint.static.facts.questions import assigned_to, last_name
 from compilelint.static.values import Scalar, options
 
 HAZARD = "graph-break"

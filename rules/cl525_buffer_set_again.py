@@ -26,7 +26,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import assigned_once, makers_of
+from compilelint.static.facts.questions import assigned_once
+from compilelint.static.project.bindings import makers_of
 
 HAZARD = "graph-break"
 SAME = frozenset({"to", "type_as", "float", "contiguous", "cpu", "cuda"})

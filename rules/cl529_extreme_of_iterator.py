@@ -30,7 +30,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.tensors import tensors_within
+from compilelint.static.facts.tensors import tensors_within
 from compilelint.static.values import Sequence, Value, gives_tensors, options
 
 HAZARD = "graph-break"

@@ -37,8 +37,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.kept_numbers import stay_constant
-from compilelint.static.state import (
+from compilelint.static.facts.kept_numbers import stay_constant
+from compilelint.static.facts.state import (
     first_read,
     functions_in,
     held,
@@ -56,7 +56,7 @@ from compilelint.static.state import (
     without_alias,
     written,
 )
-from compilelint.static.syntax import nodes_in
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import Value, options
 
 HAZARD = "recompile"

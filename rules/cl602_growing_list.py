@@ -34,7 +34,7 @@ from collections.abc import Iterator
 
 from compilelint.model import CONFIDENCES, Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import (
+from compilelint.static.facts.state import (
     class_node,
     functions_in,
     held,

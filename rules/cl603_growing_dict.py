@@ -33,7 +33,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import held, is_same_object_next_call, own_nodes, root_of, same_place, without_alias
+from compilelint.static.facts.state import held, is_same_object_next_call, own_nodes, root_of, same_place, without_alias
 from compilelint.static.values import Const, ExternalInstance, Mapping, Value, options
 
 HAZARD = "recompile"

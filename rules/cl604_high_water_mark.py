@@ -29,7 +29,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import (
+from compilelint.static.facts.state import (
     held,
     is_integer,
     of_module_or_global,

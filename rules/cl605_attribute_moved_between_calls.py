@@ -30,8 +30,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.moving import moved_on
-from compilelint.static.state import (
+from compilelint.static.facts.moving import moved_on
+from compilelint.static.facts.state import (
     class_node,
     first_read,
     held,

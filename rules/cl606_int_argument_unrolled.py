@@ -35,8 +35,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import is_integer
-from compilelint.static.syntax import nodes_in
+from compilelint.static.facts.state import is_integer
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import NONE, UNKNOWN, Const, ExternalInstance, Scalar, Sequence, Value, options
 
 HAZARD = "recompile"

@@ -27,7 +27,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import first_read, globals_set, is_global, used_at
+from compilelint.static.facts.state import first_read, globals_set, is_global, used_at
 from compilelint.static.values import Const, Scalar, Value, options
 
 HAZARD = "recompile"

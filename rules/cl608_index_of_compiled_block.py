@@ -34,8 +34,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.differing import differing_attributes, differs
-from compilelint.static.state import (
+from compilelint.static.facts.differing import differing_attributes, differs
+from compilelint.static.facts.state import (
     class_node,
     first_read,
     functions_in,
@@ -47,7 +47,7 @@ from compilelint.static.state import (
     parameters,
     used_at,
 )
-from compilelint.static.syntax import nodes_in
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import NONE, Const, Scalar, Value, options
 
 HAZARD = "recompile"

@@ -32,8 +32,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import assigned_once
-from compilelint.static.tensors import data, on_error_path, site_of, written_constant
+from compilelint.static.facts.questions import assigned_once
+from compilelint.static.facts.tensors import data, on_error_path, site_of, written_constant
 from compilelint.static.values import Scalar, options
 
 HAZARD = "recompile"

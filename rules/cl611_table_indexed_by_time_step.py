@@ -30,8 +30,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import parameters, written
-from compilelint.static.tensors import is_time_step
+from compilelint.static.facts.state import parameters, written
+from compilelint.static.facts.tensors import is_time_step
 from compilelint.static.values import UNKNOWN, Scalar, Tensor, Value, options
 
 HAZARD = "recompile"

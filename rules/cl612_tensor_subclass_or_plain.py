@@ -28,7 +28,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import first_read, parameters, written
+from compilelint.static.facts.state import first_read, parameters, written
 from compilelint.static.values import Class, options
 
 HAZARD = "recompile"

@@ -25,7 +25,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import class_node, held, is_same_object_next_call, mentions, own_nodes, same_place
+from compilelint.static.facts.state import class_node, held, is_same_object_next_call, mentions, own_nodes, same_place
 from compilelint.static.values import ExternalInstance, Sequence, options
 
 HAZARD = "recompile"

@@ -29,7 +29,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import class_node, held, is_same_object_next_call, written
+from compilelint.static.facts.state import class_node, held, is_same_object_next_call, written
 from compilelint.static.values import NONE, Const, Mapping, Sequence, Value, options
 
 HAZARD = "recompile"

@@ -30,7 +30,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import class_node, first_read, held, is_module, own_nodes, same_place, written
+from compilelint.static.facts.state import class_node, first_read, held, is_module, own_nodes, same_place, written
 from compilelint.static.values import tensors_in
 
 HAZARD = "recompile"

@@ -37,10 +37,10 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, Setting, View, Watch
-from compilelint.static.kept_numbers import keeper_of, stay_constant
-from compilelint.static.moving import moved_on
-from compilelint.static.number_uses import computed_with, is_dict, needed_as_constant, spellings
-from compilelint.static.state import first_read, held, is_integer, is_module, used_at, written
+from compilelint.static.facts.kept_numbers import keeper_of, stay_constant
+from compilelint.static.facts.moving import moved_on
+from compilelint.static.facts.number_uses import computed_with, is_dict, needed_as_constant, spellings
+from compilelint.static.facts.state import first_read, held, is_integer, is_module, used_at, written
 from compilelint.static.values import NONE, Class, Const, Instance, Scalar, Sequence, Value, gives_tensors, options
 
 HAZARD = "recompile"

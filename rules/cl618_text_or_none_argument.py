@@ -29,7 +29,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, Passing, View, Watch
-from compilelint.static.state import first_use, is_text, own_nodes, same_place
+from compilelint.static.facts.state import first_use, is_text, own_nodes, same_place
 from compilelint.static.values import (
     NONE,
     UNKNOWN,

@@ -24,7 +24,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import first_read
+from compilelint.static.facts.state import first_read
 
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Name,), entered=True)

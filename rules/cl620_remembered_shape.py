@@ -28,7 +28,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import class_node, functions_in, is_same_object_next_call, written
+from compilelint.static.facts.state import class_node, functions_in, is_same_object_next_call, written
 from compilelint.static.values import Scalar, Sequence, Value, options
 
 HAZARD = "recompile"

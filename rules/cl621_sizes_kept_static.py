@@ -27,9 +27,9 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.dynamo_settings import set_in
-from compilelint.static.questions import last_name
-from compilelint.static.state import Scope, functions_in, own_nodes, parameters, written
+from compilelint.static.facts.questions import last_name
+from compilelint.static.facts.state import Scope, functions_in, own_nodes, parameters, written
+from compilelint.static.project.dynamo_settings import set_in
 
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Call,), names=frozenset({"compile"}), regions=frozenset({"host", "decode-loop"}))

@@ -27,7 +27,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import (
+from compilelint.static.facts.state import (
     class_node,
     functions_in,
     is_module,

@@ -26,7 +26,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import assigned_once
+from compilelint.static.facts.questions import assigned_once
 from compilelint.static.values import Scalar, options
 
 HAZARD = "recompile"

@@ -30,9 +30,9 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import assigned_once
-from compilelint.static.state import own_nodes
-from compilelint.static.tensors import on_error_path, site_of
+from compilelint.static.facts.questions import assigned_once
+from compilelint.static.facts.state import own_nodes
+from compilelint.static.facts.tensors import on_error_path, site_of
 from compilelint.static.values import Scalar, options, tensor_certainty
 
 HAZARD = "recompile"

@@ -24,7 +24,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.syntax import nodes_in
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import Const, gives_tensors, options
 
 HAZARD = "placement"

@@ -27,9 +27,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import last_name
-from compilelint.static.state import functions_in, own_nodes
-from compilelint.static.syntax import nodes_in
+from compilelint.static.facts.questions import last_name
+from compilelint.static.facts.state import functions_in, own_nodes
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import Compiled
 
 HAZARD = "recompile"

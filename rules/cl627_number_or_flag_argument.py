@@ -36,8 +36,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, Passing, View, Watch
-from compilelint.static.kept_numbers import keeper_of, stay_constant
-from compilelint.static.state import first_use, loads, own_nodes, same_place
+from compilelint.static.facts.kept_numbers import keeper_of, stay_constant
+from compilelint.static.facts.state import first_use, loads, own_nodes, same_place
 from compilelint.static.values import (
     NONE,
     UNKNOWN,

@@ -30,9 +30,9 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import last_name
-from compilelint.static.state import functions_in, own_nodes, parameters
-from compilelint.static.syntax import nodes_in, statements_in
+from compilelint.static.facts.questions import last_name
+from compilelint.static.facts.state import functions_in, own_nodes, parameters
+from compilelint.static.project.syntax import nodes_in, statements_in
 
 HAZARD = "recompile"
 RESETS = frozenset({"torch._dynamo.reset", "torch.compiler.reset", "torch._dynamo.reset_code_caches"})

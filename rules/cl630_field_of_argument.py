@@ -32,9 +32,9 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.kept_numbers import keeper_of, stay_constant
-from compilelint.static.number_uses import computed_with, needed_as_constant, spellings
-from compilelint.static.state import first_read, is_integer, is_text, own_nodes, same_place, used_at
+from compilelint.static.facts.kept_numbers import keeper_of, stay_constant
+from compilelint.static.facts.number_uses import computed_with, needed_as_constant, spellings
+from compilelint.static.facts.state import first_read, is_integer, is_text, own_nodes, same_place, used_at
 from compilelint.static.values import UNKNOWN, Const, Scalar, Sequence, Value, options
 
 HAZARD = "recompile"

@@ -33,9 +33,9 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.batch_loops import calls_compiled
-from compilelint.static.state import functions_in, own_nodes, parameters, root_of
-from compilelint.static.syntax import nodes_in
+from compilelint.static.facts.state import functions_in, own_nodes, parameters, root_of
+from compilelint.static.project.syntax import nodes_in
+from compilelint.static.regions.batch_loops import calls_compiled
 from compilelint.static.tracer.varying import reached
 
 HAZARD = "recompile"

@@ -32,8 +32,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.kept_numbers import KEPT
-from compilelint.static.passed_sizes import size_varies, varying_size
+from compilelint.static.facts.kept_numbers import KEPT
+from compilelint.static.facts.passed_sizes import size_varies, varying_size
 from compilelint.static.values import Sequence, options
 
 HAZARD = "recompile"

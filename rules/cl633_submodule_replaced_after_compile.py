@@ -32,10 +32,10 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.compiled_pairs import compiled_pairs, is_reset_after, lines_of_calls
-from compilelint.static.questions import last_name
-from compilelint.static.state import own_nodes, parameters
-from compilelint.static.syntax import nodes_in
+from compilelint.static.facts.compiled_pairs import compiled_pairs, is_reset_after, lines_of_calls
+from compilelint.static.facts.questions import last_name
+from compilelint.static.facts.state import own_nodes, parameters
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import ExternalInstance, Function, Instance, Value, options
 
 HAZARD = "recompile"

@@ -43,10 +43,10 @@ from collections.abc import Iterable, Iterator
 
 from compilelint.model import CONFIDENCES, Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.sizes import numbers_of
-from compilelint.static.state import own_nodes, parameters
-from compilelint.static.tensors import is_time_step, scalar_tensor
-from compilelint.static.turns import already_read, each_turn, is_move_to_host, is_python_value, on_device
+from compilelint.static.facts.sizes import numbers_of
+from compilelint.static.facts.state import own_nodes, parameters
+from compilelint.static.facts.tensors import is_time_step, scalar_tensor
+from compilelint.static.facts.turns import already_read, each_turn, is_move_to_host, is_python_value, on_device
 from compilelint.static.values import Sequence, Tensor, options, tensor_certainty, tensors_in
 
 HAZARD = "host-sync"

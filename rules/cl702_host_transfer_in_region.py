@@ -32,7 +32,7 @@ from collections.abc import Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.turns import already_read, is_move_to_host, on_device
+from compilelint.static.facts.turns import already_read, is_move_to_host, on_device
 from compilelint.static.values import UNKNOWN, tensor_certainty
 
 HAZARD = "host-sync"

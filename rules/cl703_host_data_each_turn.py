@@ -34,7 +34,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.turns import each_turn, names_cpu
+from compilelint.static.facts.turns import each_turn, names_cpu
 from compilelint.static.values import NONE, tensor_certainty
 
 HAZARD = "host-sync"

@@ -30,7 +30,7 @@ from collections.abc import Iterator
 
 from compilelint.model import CONFIDENCES, Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.turns import each_turn, is_python_value, on_device
+from compilelint.static.facts.turns import each_turn, is_python_value, on_device
 from compilelint.static.values import Const, tensor_certainty, tensors_in
 
 HAZARD = "host-sync"

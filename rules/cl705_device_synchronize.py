@@ -32,7 +32,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.turns import each_turn
+from compilelint.static.facts.turns import each_turn
 
 HAZARD = "host-sync"
 WATCH = Watch(nodes=(ast.Call,), names=frozenset({"synchronize"}), regions=frozenset({"decode-loop", "compiled"}))

@@ -31,7 +31,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import own_nodes, same_place
+from compilelint.static.facts.state import own_nodes, same_place
 from compilelint.static.values import Class, Compiled, Instance, options
 
 HAZARD = "recompile"

@@ -35,7 +35,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.turns import each_turn, on_device
+from compilelint.static.facts.turns import each_turn, on_device
 from compilelint.static.values import UNKNOWN
 
 HAZARD = "host-sync"

@@ -33,11 +33,11 @@ from functools import lru_cache
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.cuda_graphs import recorded
-from compilelint.static.state import own_nodes, parameters, root_of, without_index
-from compilelint.static.syntax import nodes_in
+from compilelint.static.facts.cuda_graphs import recorded
+from compilelint.static.facts.state import own_nodes, parameters, root_of, without_index
+from compilelint.static.facts.writes import memory_of, written_in_place
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import UNKNOWN, Instance, Value, options, tensor_certainty
-from compilelint.static.writes import memory_of, written_in_place
 
 HAZARD = "cudagraph-skip"
 WATCH = Watch(nodes=(ast.Call, ast.Assign, ast.AugAssign), syntax=lambda node, module: _may_write(node, module))

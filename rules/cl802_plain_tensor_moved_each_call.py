@@ -30,7 +30,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import (
+from compilelint.static.facts.state import (
     class_node,
     functions_in,
     is_global,
@@ -39,7 +39,7 @@ from compilelint.static.state import (
     same_place,
     without_index,
 )
-from compilelint.static.turns import names_cpu
+from compilelint.static.facts.turns import names_cpu
 from compilelint.static.values import Tensor, gives_arrays, options, tensor_certainty
 
 HAZARD = "host-sync"

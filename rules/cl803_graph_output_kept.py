@@ -29,9 +29,9 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.cuda_graphs import replayed
-from compilelint.static.questions import assigned_once
-from compilelint.static.state import without_index
+from compilelint.static.facts.cuda_graphs import replayed
+from compilelint.static.facts.questions import assigned_once
+from compilelint.static.facts.state import without_index
 from compilelint.static.values import Mapping, Sequence
 
 HAZARD = "cudagraph-skip"

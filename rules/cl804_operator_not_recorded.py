@@ -29,7 +29,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.cuda_graphs import recorded
+from compilelint.static.facts.cuda_graphs import recorded
 
 HAZARD = "cudagraph-skip"
 BRANCHING = frozenset({"cond", "while_loop"})

@@ -36,9 +36,9 @@ from functools import lru_cache
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.cuda_graphs import replayed
-from compilelint.static.replays import LateUse, late_uses
-from compilelint.static.syntax import nodes_in
+from compilelint.static.facts.cuda_graphs import replayed
+from compilelint.static.facts.replays import LateUse, late_uses
+from compilelint.static.project.syntax import nodes_in
 
 HAZARD = "cudagraph-skip"
 WATCH = Watch(

@@ -28,8 +28,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.cuda_graphs import recorded
-from compilelint.static.state import is_same_object_next_call, own_nodes, same_place
+from compilelint.static.facts.cuda_graphs import recorded
+from compilelint.static.facts.state import is_same_object_next_call, own_nodes, same_place
 from compilelint.static.values import tensor_certainty
 
 HAZARD = "cudagraph-skip"

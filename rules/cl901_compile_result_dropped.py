@@ -29,8 +29,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import parameters
-from compilelint.static.syntax import children
+from compilelint.static.facts.state import parameters
+from compilelint.static.project.syntax import children
 from compilelint.static.values import External, options
 
 HAZARD = "placement"

@@ -30,8 +30,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import functions_in, own_names, own_nodes, parameters, root_of
-from compilelint.static.syntax import nodes_in
+from compilelint.static.facts.state import functions_in, own_names, own_nodes, parameters, root_of
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import Function, Value, options
 
 HAZARD = "placement"

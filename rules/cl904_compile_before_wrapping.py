@@ -26,7 +26,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import own_nodes, same_place, written
+from compilelint.static.facts.state import own_nodes, same_place, written
 from compilelint.static.values import Compiled, options
 
 HAZARD = "placement"

@@ -27,8 +27,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.compiled_pairs import compiled_pairs, is_reset_after, lines_of_calls
-from compilelint.static.state import functions_in, own_nodes
+from compilelint.static.facts.compiled_pairs import compiled_pairs, is_reset_after, lines_of_calls
+from compilelint.static.facts.state import functions_in, own_nodes
 
 HAZARD = "stale-result"
 REGISTERING = frozenset(

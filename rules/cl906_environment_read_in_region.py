@@ -31,8 +31,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import last_name
-from compilelint.static.syntax import nodes_in
+from compilelint.static.facts.questions import last_name
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import External, ExternalInstance
 
 HAZARD = "stale-result"

@@ -33,7 +33,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.state import functions_in, globals_set, is_global, own_names, own_nodes
+from compilelint.static.facts.state import functions_in, globals_set, is_global, own_names, own_nodes
 
 HAZARD = "stale-result"
 WATCH = Watch(

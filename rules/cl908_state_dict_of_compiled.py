@@ -30,7 +30,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.syntax import nodes_in
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import Compiled, options
 
 HAZARD = "placement"

@@ -27,7 +27,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import assigned_once
+from compilelint.static.facts.questions import assigned_once
 
 HAZARD = "placement"
 WATCH = Watch(nodes=(ast.Assign,), regions=frozenset({"host"}))

@@ -24,8 +24,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.definitions import FunctionRef, class_members
-from compilelint.static.state import own_nodes
+from compilelint.static.facts.state import own_nodes
+from compilelint.static.project.definitions import FunctionRef, class_members
 from compilelint.static.values import (
     Class,
     Compiled,

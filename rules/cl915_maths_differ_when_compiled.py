@@ -27,8 +27,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.questions import last_name
-from compilelint.static.state import own_nodes
+from compilelint.static.facts.questions import last_name
+from compilelint.static.facts.state import own_nodes
 from compilelint.static.values import tensor_certainty
 
 HAZARD = "stale-result"

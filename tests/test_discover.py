@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from compilelint.config import Settings
-from compilelint.static.discover import Discovery, discover
+from compilelint.static.project.discover import Discovery, discover
 
 
 @pytest.fixture

@@ -60,6 +60,21 @@ LAYERS: dict[str, set[str]] = {
     "__init__": {"runtime"},
 }
 
+STATIC_LAYERS: dict[str, set[str]] = {
+    "values": set(),
+    "layouts": set(),
+    "describe": {"values"},
+    "project": set(),
+    "regions": {"project"},
+    "facts": {"project", "values"},
+    "tracer": {"project", "facts", "values", "layouts"},
+    "flagging": {"project", "regions", "facts", "tracer", "values", "describe"},
+    "units": {"project", "regions", "tracer", "flagging", "values"},
+    "session": {"project", "tracer", "flagging", "units"},
+    "__init__": {"session"},
+}
+"""As `LAYERS`, for what is inside `static`."""
+
 
 def modules() -> Iterator[tuple[str, Path]]:
     """(part, file) of every module, `rules` being the folder beside the package."""
@@ -106,6 +121,17 @@ def test_imports_go_one_way() -> None:
     assert wrong == []
 
 
+def test_imports_inside_the_static_pass_go_one_way() -> None:
+    wrong = []
+    for file in sorted((PACKAGE / "static").rglob("*.py")):
+        part = file.relative_to(PACKAGE / "static").parts[0].removesuffix(".py")
+        for name, _ in imported(file):
+            inner = name.removeprefix("compilelint.static.")
+            if inner != name and inner.split(".")[0] not in {part, *STATIC_LAYERS[part]}:
+                wrong.append(f"{file.relative_to(ROOT)} imports {name}")
+    assert wrong == []
+
+
 @pytest.mark.parametrize(
     ("library", "rooms"),
     [
@@ -122,7 +148,7 @@ def test_imports_go_one_way() -> None:
             },
         ),
         ("sarif_om", {"report/sarif.py"}),
-        ("pathspec", {"static/discover.py", "sift/select.py"}),
+        ("pathspec", {"static/project/discover.py", "sift/select.py"}),
     ],
 )
 def test_a_library_stays_in_its_room(library: str, rooms: set[str]) -> None:
@@ -159,7 +185,7 @@ def test_torch_is_not_imported_by_what_the_command_line_imports() -> None:
         (["clean.py"], {"torch", "libcst", "sarif_om"}),
         (
             ["clean.py", "--no-cache", "--output-format", "concise"],
-            {"torch", "libcst", "rich", "sarif_om", "multiprocessing", "compilelint.static.explanation"},
+            {"torch", "libcst", "rich", "sarif_om", "multiprocessing", "compilelint.static.flagging.explanation"},
         ),
         (["clean.py", "--fix", "--output-format", "json"], {"torch", "libcst", "rich", "sarif_om"}),
     ],

@@ -17,7 +17,7 @@ from compilelint.report.places import placed
 from compilelint.sift import SUPPRESSION_CARD
 from compilelint.sift.select import outside_per_file_ignores, selected, sure_enough
 from compilelint.source import Sources
-from compilelint.static.discover import Discovery, discover
+from compilelint.static.project.discover import Discovery, discover
 
 
 @record(frozen=True, slots=True)

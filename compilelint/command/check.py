@@ -19,7 +19,7 @@ from compilelint.config import ConfigError
 from compilelint.model import Report, TargetRun
 from compilelint.report import SHOWS_FIXES
 from compilelint.source import Sources, decode
-from compilelint.static.discover import Discovery, discover
+from compilelint.static.project.discover import Discovery, discover
 
 if TYPE_CHECKING:
     from compilelint.runtime.launch import TargetSpec

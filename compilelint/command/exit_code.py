@@ -7,7 +7,7 @@ from pathlib import Path
 from compilelint.config import Settings
 from compilelint.model import Finding, Report
 from compilelint.sift.select import SEEN
-from compilelint.static.discover import Discovery
+from compilelint.static.project.discover import Discovery
 
 
 def exit_code(report: Report, settings: Settings, found: Discovery) -> int:

@@ -11,7 +11,7 @@ from compilelint.command.output import write_stdout
 from compilelint.config import ConfigError, Settings
 from compilelint.report.tally import plural
 from compilelint.source import Sources
-from compilelint.static.discover import discover
+from compilelint.static.project.discover import discover
 
 
 def run(options: argparse.Namespace) -> int:
@@ -51,7 +51,7 @@ def _line(path: str, line: int, cell: str | None) -> int:
 
 def _around(file: Path, line: int, paths: list[str], settings: Settings) -> list[Path]:
     """The files to read with `file`: what the user named, or what in its package names the line's function or class."""
-    from compilelint.static.neighbours import neighbours, package_of
+    from compilelint.static.regions.neighbours import neighbours, package_of
 
     if paths:
         found = discover(paths, settings, Path.cwd())

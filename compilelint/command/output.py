@@ -13,7 +13,7 @@ from compilelint.model import Failure, Report
 from compilelint.record import record
 from compilelint.report import FORMATS, Format, Look, render
 from compilelint.source import Sources
-from compilelint.static.discover import Discovery
+from compilelint.static.project.discover import Discovery
 
 
 @record(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from compilelint.config import ConfigError, Settings
 from compilelint.report import SHOWS_FIXES
 from compilelint.runtime.program import run_program
 from compilelint.source import Sources
-from compilelint.static.discover import discover
+from compilelint.static.project.discover import discover
 
 
 def run(options: argparse.Namespace) -> int:

@@ -17,21 +17,21 @@ from compilelint.model import Failure, Finding
 from compilelint.record import record
 from compilelint.rulebook import load_rules
 from compilelint.source import Sources
-from compilelint.static.cache import Cache, context_of, own_code
-from compilelint.static.combine import Surest, combined
-from compilelint.static.idle import outcome_of_idle
-from compilelint.static.places import real_paths, shown
-from compilelint.static.program import Program
-from compilelint.static.work import Outcome, Task, second_pass, units
+from compilelint.static.flagging.combine import Surest, combined
+from compilelint.static.project.places import real_paths, shown
+from compilelint.static.project.program import Program
+from compilelint.static.units.cache import Cache, context_of, own_code
+from compilelint.static.units.idle import outcome_of_idle
+from compilelint.static.units.work import Outcome, Task, second_pass, units
 
 if TYPE_CHECKING:
     from compilelint.config import Settings
-    from compilelint.static.dispatch import Dispatch
-    from compilelint.static.flag import Flagger
-    from compilelint.static.index import ModuleIndex
-    from compilelint.static.retrial import Read, Retrial
+    from compilelint.static.flagging.dispatch import Dispatch
+    from compilelint.static.flagging.flag import Flagger
+    from compilelint.static.project.index import ModuleIndex
     from compilelint.static.tracer.frame import Frame
-    from compilelint.static.workers import Arrived, Workers
+    from compilelint.static.units.retrial import Read, Retrial
+    from compilelint.static.units.workers import Arrived, Workers
 
 Result = TypeVar("Result")
 
@@ -67,7 +67,7 @@ def explain(path: Path, line: int, settings: Settings, files: Sequence[Path] = (
     In a notebook, lines are those of its joined module. Raises ConfigError for a file that is no Python.
     """
     from compilelint.config import ConfigError
-    from compilelint.static.explanation import explanation
+    from compilelint.static.flagging.explanation import explanation
     from compilelint.static.tracer.frame import Mode
 
     path = path.resolve()
@@ -220,7 +220,7 @@ class _Session:
 
     def _work_out(self, tasks: Sequence[Task], arrived: Arrived, stack: ExitStack) -> None:
         if self._workers is None and self.jobs and len(tasks) > 1:
-            from compilelint.static.workers import Workers, can_fork
+            from compilelint.static.units.workers import Workers, can_fork
 
             if can_fork():
                 load_rules(), load(self.settings.target_torch)  # so that the children need not
@@ -235,7 +235,7 @@ class _Session:
 
     def _prepare(self) -> None:
         """Parse here, for a child to come, what several tasks have asked for: it would parse that for itself."""
-        from compilelint.static.workers import peak_megabytes
+        from compilelint.static.units.workers import peak_megabytes
 
         if peak_megabytes() < MOST_SHARED_MEGABYTES:
             most = self._asked.most_common(1)[0][1] if self._asked else 0
@@ -243,7 +243,7 @@ class _Session:
             _with_deep_stack(lambda: [self.program.module(name) for name in shared])
 
     def _last_look(self, module: ModuleIndex) -> None:
-        from compilelint.static.reading import lay_out
+        from compilelint.static.units.reading import lay_out
 
         lay_out(self.program, module)
 
@@ -253,20 +253,20 @@ class _Session:
 
     @cached_property
     def _retrial(self) -> Retrial:
-        from compilelint.static.retrial import Retrial
+        from compilelint.static.units.retrial import Retrial
 
         names = {path.as_posix(): name for name, path in zip(self.linted, self.files, strict=True)}
         table = load(self.settings.target_torch)
         return Retrial(self.program, names, table, self._flagger, self.shown, self.base)
 
     def _flagger(self) -> Flagger:
-        from compilelint.static.flag import Flagger
+        from compilelint.static.flagging.flag import Flagger
 
         return Flagger(self._dispatch, frozenset(self.linted), self.settings.engine)
 
     @cached_property
     def _dispatch(self) -> Dispatch:
-        from compilelint.static.dispatch import Dispatch
+        from compilelint.static.flagging.dispatch import Dispatch
 
         return Dispatch(load_rules())
 
@@ -279,7 +279,7 @@ class _Session:
         idle = outcome_of_idle(task, self.program, self.shown, kept=kept)
         if idle is not None:
             return idle
-        from compilelint.static.walk import Walk
+        from compilelint.static.units.walk import Walk
 
         table = load(self.settings.target_torch)
         walk = Walk(task, self.program, table, self._flagger(), self.base, self.watch, kept=kept)

@@ -16,7 +16,7 @@ from compilelint.record import record
 if TYPE_CHECKING:
     from dataclasses import dataclass as kind
 
-    from compilelint.static.definitions import ClassRef, FunctionRef
+    from compilelint.static.project.definitions import ClassRef, FunctionRef
 else:
 
     def kind(*, slots: bool, frozen: bool) -> object:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from compilelint.static.bodies import WithoutBody, fill_in_bodies, leave_out_bodies, with_bodies
-from compilelint.static.definitions import ClassRef, assigned, assigned_from_outside, constructed_in
-from compilelint.static.index import ModuleIndex, index_source
-from compilelint.static.parts import CODE, SURFACE, Parts
-from compilelint.static.syntax import nodes_in, statements_in
+from compilelint.static.project.bodies import WithoutBody, fill_in_bodies, leave_out_bodies, with_bodies
+from compilelint.static.project.definitions import ClassRef, assigned, assigned_from_outside, constructed_in
+from compilelint.static.project.index import ModuleIndex, index_source
+from compilelint.static.project.parts import CODE, SURFACE, Parts
+from compilelint.static.project.syntax import nodes_in, statements_in
 
 SOURCES = {
     "methods": "class A(B):\n    '''Text.'''\n    def f(self):\n        return 1\n\n    @wrap\n    def g(self): ...",

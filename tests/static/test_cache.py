@@ -17,9 +17,10 @@ import pytest
 
 from compilelint.config import Settings
 from compilelint.model import Failure, Finding, Rewrite, Span, Step
-from compilelint.static import StaticResult, lint, work
-from compilelint.static.cache import MOST_BYTES, Cache
-from compilelint.static.work import Outcome, Task
+from compilelint.static import StaticResult, lint
+from compilelint.static.units import work
+from compilelint.static.units.cache import MOST_BYTES, Cache
+from compilelint.static.units.work import Outcome, Task
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 APPENDED = (
@@ -334,7 +335,8 @@ def test_runs_at_the_same_time_agree(tree: Path, tmp_path: Path) -> None:
 def test_a_killed_run_leaves_nothing_wrong(tree: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     program = (
-        "import os, signal, sys; from pathlib import Path; from compilelint.static import cache, lint, work;"
+        "import os, signal, sys; from pathlib import Path; from compilelint.static import lint;"
+        "from compilelint.static.units import cache, work;"
         "from compilelint.config import Settings; work.LEAST_BYTES, work.MOST_BYTES = 4000, 8000;"
         "write, left = cache._write, [4];\n"
         "def killed(place, data):\n"
@@ -353,7 +355,7 @@ def test_a_killed_run_leaves_nothing_wrong(tree: Path, tmp_path: Path) -> None:
 
 def test_the_folder_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert MOST_BYTES >= 1024 * 1024
-    monkeypatch.setattr("compilelint.static.cache.MOST_BYTES", 4000)
+    monkeypatch.setattr("compilelint.static.units.cache.MOST_BYTES", 4000)
     cache = Cache(tmp_path, "context", tmp_path, nothing, untried)
     for number in range(40):
         cache.put(Task((f"m{number}",)), Outcome())

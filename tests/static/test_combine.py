@@ -10,7 +10,7 @@ import pytest
 from samples import ITEM
 
 from compilelint.model import Confidence, Finding, Span
-from compilelint.static.combine import Surest, combined
+from compilelint.static.flagging.combine import Surest, combined
 
 
 def found(confidence: Confidence, message: str, line: int = 6, end: int = 31) -> Finding:

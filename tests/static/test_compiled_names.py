@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from compilelint.static.compiled_names import called_name, compiled_names
+from compilelint.static.project.compiled_names import called_name, compiled_names
 
 BOUND = {
     "a variable": ("step = torch.compile(model)", "step"),

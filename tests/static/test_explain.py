@@ -10,7 +10,7 @@ from projects import write
 
 from compilelint.config import ConfigError, Settings
 from compilelint.static import explain
-from compilelint.static.neighbours import neighbours, package_of
+from compilelint.static.regions.neighbours import neighbours, package_of
 
 FILES = {
     "pkg/__init__.py": "",

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from compilelint.static.index import Import, ModuleIndex, index_source
-from compilelint.static.naming import module_name
-from compilelint.static.program import ReadError, read_module
+from compilelint.static.project.index import Import, ModuleIndex, index_source
+from compilelint.static.project.naming import module_name
+from compilelint.static.project.program import ReadError, read_module
 
 
 def index(source: str, name: str = "pkg.mod", is_package: bool = False) -> ModuleIndex:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from compilelint.static.kept_numbers import KEPT
+from compilelint.static.facts.kept_numbers import KEPT
 
 torch = pytest.importorskip("torch")
 

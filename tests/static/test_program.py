@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from projects import probe, write
 
-from compilelint.static.definitions import ClassRef, FunctionRef, Outside
-from compilelint.static.index import ModuleIndex
-from compilelint.static.program import Program
+from compilelint.static.project.definitions import ClassRef, FunctionRef, Outside
+from compilelint.static.project.index import ModuleIndex
+from compilelint.static.project.program import Program
 
 PACKAGE = {
     "pkg/__init__.py": """

@@ -6,8 +6,8 @@ import pytest
 from projects import Probed, check, probe, write
 
 from compilelint.static.describe import describe
-from compilelint.static.program import Program
-from compilelint.static.public import public_functions
+from compilelint.static.project.program import Program
+from compilelint.static.regions.public import public_functions
 
 HEAD = """
 import functools

@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from compilelint.static.replays import late_uses
+from compilelint.static.facts.replays import late_uses
 
 COMPILED = """
 step = torch.compile(f, mode="reduce-overhead")

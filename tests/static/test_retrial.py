@@ -9,8 +9,9 @@ import pytest
 
 from compilelint.config import Settings
 from compilelint.static import StaticResult, lint
-from compilelint.static.cache import Cache
 from compilelint.static.tracer.plain import NotSimpleError, is_simple, read_back, written
+from compilelint.static.units.cache import Cache
+from compilelint.static.units.work import Outcome, Task
 from compilelint.static.values import (
     UNKNOWN,
     Class,
@@ -25,7 +26,6 @@ from compilelint.static.values import (
     Union,
     Value,
 )
-from compilelint.static.work import Outcome, Task
 
 MODEL = """import torch
 from lib.ops import halves, scaled

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import compilelint
-from compilelint.static.syntax import children, nodes_in
+from compilelint.static.project.syntax import children, nodes_in
 
 LEFT_OUT = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 ODD = """\

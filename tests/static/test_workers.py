@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from compilelint.static.work import MOST_BYTES, Outcome, Task, units
-from compilelint.static.workers import Workers, batches, can_fork
+from compilelint.static.units.work import MOST_BYTES, Outcome, Task, units
+from compilelint.static.units.workers import Workers, batches, can_fork
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="children are forked on Linux only")
 TASKS = [Task((f"m{number}",)) for number in range(7)]
@@ -85,7 +85,7 @@ def test_who_is_done_takes_over_half_of_what_another_has_left(tmp_path: Path) ->
 
 def test_a_child_that_has_grown_leaves_the_rest_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     grown = iter(range(0, 10_000, 200))
-    monkeypatch.setattr("compilelint.static.workers.peak_megabytes", lambda: next(grown))
+    monkeypatch.setattr("compilelint.static.units.workers.peak_megabytes", lambda: next(grown))
     prepared: list[int] = []
     with Workers(walk, 1, lambda: prepared.append(1)) as workers:
         outcomes = workers.outcomes(TASKS, SIZES)

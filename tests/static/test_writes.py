@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from compilelint.static.writes import written_in_place
+from compilelint.static.facts.writes import written_in_place
 
 MADE = "class M:\n    def __init__(self):\n        self.act = nn.ReLU(inplace=True)\n        self.norm = nn.ReLU()\n"
 

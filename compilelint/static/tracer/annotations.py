@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from compilelint.static.definitions import ClassRef, Outside
-from compilelint.static.enums import is_enum
-from compilelint.static.index import ModuleIndex
+from compilelint.static.project.definitions import ClassRef, Outside
+from compilelint.static.project.enums import is_enum
+from compilelint.static.project.index import ModuleIndex
 from compilelint.static.values import (
     NONE,
     UNKNOWN,

@@ -6,12 +6,12 @@ import ast
 from fnmatch import fnmatchcase
 from functools import cache
 
-from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef
-from compilelint.static.enums import is_enum, is_text_enum
-from compilelint.static.index import Scope
-from compilelint.static.placeholders import has_empty_places, with_places_filled
+from compilelint.static.project.definitions import ClassAttribute, ClassRef, FunctionRef
+from compilelint.static.project.enums import is_enum, is_text_enum
+from compilelint.static.project.index import Scope
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.tracer.grammar import value_of_return
+from compilelint.static.tracer.placeholders import has_empty_places, with_places_filled
 from compilelint.static.values import (
     NONE,
     UNKNOWN,

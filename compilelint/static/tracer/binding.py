@@ -9,9 +9,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from compilelint.record import record
-from compilelint.static.definitions import FunctionRef, class_members
-from compilelint.static.index import ModuleIndex, Scope
-from compilelint.static.syntax import nodes_in
+from compilelint.static.project.definitions import FunctionRef, class_members
+from compilelint.static.project.index import ModuleIndex, Scope
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.tracer.ducks import class_by_use
 from compilelint.static.tracer.frame import Env
 from compilelint.static.values import (

@@ -6,8 +6,8 @@ import ast
 import re
 from fnmatch import fnmatchcase
 
-from compilelint.static.definitions import ClassRef, class_members
-from compilelint.static.questions import assigned_once
+from compilelint.static.facts.questions import assigned_once
+from compilelint.static.project.definitions import ClassRef, class_members
 from compilelint.static.tracer import attributes
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import UNKNOWN, Const, Instance, Value, join, join_all, options

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from compilelint.static.definitions import is_small
-from compilelint.static.enums import is_text_enum
 from compilelint.static.layouts import SPARSE_CONVERSIONS
+from compilelint.static.project.definitions import is_small
+from compilelint.static.project.enums import is_text_enum
 from compilelint.static.tracer import attributes, builtin_calls, containers, effects, library, made_anew
 from compilelint.static.tracer.callees import call_back, callee_name, handles_models, is_host_call, makes_layer
 from compilelint.static.tracer.frame import Frame

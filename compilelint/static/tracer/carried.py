@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from compilelint.static.state import own_names
-from compilelint.static.syntax import nodes_in
+from compilelint.static.facts.state import own_names
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.tracer import varying
 from compilelint.static.values import UNKNOWN, Const, Function, Partial, Scalar, Value, options
 

@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from compilelint.static.definitions import (
+from compilelint.static.facts.questions import assigned_once, stored_names
+from compilelint.static.project.definitions import (
     ClassAttribute,
     ClassRef,
     FunctionRef,
@@ -15,11 +16,10 @@ from compilelint.static.definitions import (
     class_members,
     constructed_in,
 )
-from compilelint.static.enums import is_enum, is_text_enum
-from compilelint.static.index import FunctionNode
-from compilelint.static.parts import GIVEN, OUTSIDE
-from compilelint.static.questions import assigned_once, stored_names
-from compilelint.static.syntax import nodes_in
+from compilelint.static.project.enums import is_enum, is_text_enum
+from compilelint.static.project.index import FunctionNode
+from compilelint.static.project.parts import GIVEN, OUTSIDE
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.tracer.annotations import value_of_annotation
 from compilelint.static.tracer.attributes import ITEMS
 from compilelint.static.tracer.binding import contradicts, root_arguments

@@ -6,10 +6,10 @@ import ast
 from functools import cache
 from typing import TYPE_CHECKING
 
-from compilelint.static.definitions import ClassRef, assigned_names, class_members
-from compilelint.static.enums import is_enum
-from compilelint.static.index import Import, ModuleIndex, Scope
-from compilelint.static.syntax import nodes_in
+from compilelint.static.project.definitions import ClassRef, assigned_names, class_members
+from compilelint.static.project.enums import is_enum
+from compilelint.static.project.index import Import, ModuleIndex, Scope
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import UNKNOWN, Value
 
 if TYPE_CHECKING:

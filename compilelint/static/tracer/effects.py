@@ -12,8 +12,8 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from compilelint.record import record
-from compilelint.static.definitions import ClassRef, FunctionRef, assignments
-from compilelint.static.syntax import statements_in
+from compilelint.static.project.definitions import ClassRef, FunctionRef, assignments
+from compilelint.static.project.syntax import statements_in
 from compilelint.static.tracer import attributes, varying
 from compilelint.static.tracer.carried import carried_numbers
 from compilelint.static.tracer.ducks import class_with

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from compilelint.static.definitions import function_ref
-from compilelint.static.syntax import nodes_in
+from compilelint.static.project.definitions import function_ref
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.tracer import attributes, calls, effects, overloads, subscripts
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.tracer.narrowing import narrowed, path_of, test

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from compilelint.model import Step
 from compilelint.record import record
-from compilelint.static.definitions import FunctionRef
-from compilelint.static.index import ModuleIndex
+from compilelint.static.project.definitions import FunctionRef
+from compilelint.static.project.index import ModuleIndex
 from compilelint.static.values import UNKNOWN, Closure, Compiled, Instance, Value, join, options
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from compilelint.static.definitions import FunctionRef, is_small
+from compilelint.static.project.definitions import FunctionRef, is_small
 from compilelint.static.tracer.frame import Frame, Mode
 from compilelint.static.values import Closure
 

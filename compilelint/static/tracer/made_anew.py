@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from compilelint.record import record
-from compilelint.static.definitions import ClassRef, FunctionRef, assignments
-from compilelint.static.state import same_place
-from compilelint.static.syntax import statements_in
+from compilelint.static.facts.state import same_place
+from compilelint.static.project.definitions import ClassRef, FunctionRef, assignments
+from compilelint.static.project.syntax import statements_in
 from compilelint.static.tracer import varying
 from compilelint.static.tracer.construction import fields_of
 from compilelint.static.values import Class, options

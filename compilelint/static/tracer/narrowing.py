@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 
-from compilelint.static.index import Scope
+from compilelint.static.project.index import Scope
 from compilelint.static.tracer import overloads
 from compilelint.static.tracer.frame import Env, Frame
 from compilelint.static.values import (

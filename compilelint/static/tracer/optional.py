@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from compilelint.static.index import Import, ModuleIndex
-from compilelint.static.naming import is_library
-from compilelint.static.program import MAX_IMPORT_HOPS, Program
+from compilelint.static.project.index import Import, ModuleIndex
+from compilelint.static.project.naming import is_library
+from compilelint.static.project.program import MAX_IMPORT_HOPS, Program
 from compilelint.static.values import External, Value, constant, join
 
 

@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from compilelint.static.definitions import FunctionRef, is_small
-from compilelint.static.syntax import nodes_in
+from compilelint.static.project.definitions import FunctionRef, is_small
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.tracer.frame import Frame, Mode
 from compilelint.static.tracer.held import Way, most_ways
 from compilelint.static.tracer.tracer import Tracer

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from compilelint.rule import Varying
-from compilelint.static.dynamo_settings import set_by
-from compilelint.static.index import ModuleIndex
+from compilelint.static.project.dynamo_settings import set_by
+from compilelint.static.project.index import ModuleIndex
 from compilelint.static.values import Const, Value
 
 _SPECIALIZED: dict[Varying, str] = {"int": "specialize_int", "float": "specialize_float"}

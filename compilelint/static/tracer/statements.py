@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from compilelint.static.definitions import ClassRef, function_ref
-from compilelint.static.index import absolute_module, imported_modules
-from compilelint.static.syntax import nodes_in
+from compilelint.static.project.definitions import ClassRef, function_ref
+from compilelint.static.project.index import absolute_module, imported_modules
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.tracer import attributes, effects, overloads
 from compilelint.static.tracer.assignment import parts, side_by_side, store
 from compilelint.static.tracer.expressions import evaluate, iterate

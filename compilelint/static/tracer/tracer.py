@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from compilelint.static.definitions import ClassAttribute, ClassRef, FunctionRef, Outside
-from compilelint.static.index import ModuleIndex, Scope
-from compilelint.static.naming import is_library
-from compilelint.static.places import shown
-from compilelint.static.program import Definition, Program
+from compilelint.static.project.definitions import ClassAttribute, ClassRef, FunctionRef, Outside
+from compilelint.static.project.index import ModuleIndex, Scope
+from compilelint.static.project.naming import is_library
+from compilelint.static.project.places import shown
+from compilelint.static.project.program import Definition, Program
 from compilelint.static.tracer import (
     assignment,
     attributes,

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from compilelint.static.syntax import nodes_in
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.tracer.binding import defaults
 from compilelint.static.values import Mapping, Sequence, Value
 
 if TYPE_CHECKING:
-    from compilelint.static.definitions import FunctionRef
+    from compilelint.static.project.definitions import FunctionRef
     from compilelint.static.tracer.frame import Frame
 
 FEW = 3

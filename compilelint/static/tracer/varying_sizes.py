@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from compilelint.static.questions import last_name
-from compilelint.static.state import without_index
-from compilelint.static.syntax import nodes_in
+from compilelint.static.facts.questions import last_name
+from compilelint.static.facts.state import without_index
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.tracer import varying
 
 if TYPE_CHECKING:

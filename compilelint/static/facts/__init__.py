@@ -1,0 +1,1 @@
+"""Questions that several rules ask about code and kinds: tensors, sizes, state, what runs when."""

@@ -1,0 +1,53 @@
+"""Which models a file compiles under which names, and when a function has run them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import lru_cache
+
+from compilelint.static.facts.state import functions_in, own_nodes
+
+
+@lru_cache(maxsize=256)
+def compiled_pairs(module: ast.Module) -> tuple[tuple[str, str], ...]:
+    """Each `a = torch.compile(b)` of the file, as it is spelled: (a, b); also (a, c) where `c = b` stands beside it."""
+    found = []
+    for function in (module, *functions_in(module)):
+        assigned = [pair for node in own_nodes(function) if isinstance(node, ast.Assign) for pair in _pairs(node)]
+        for target, value in assigned:
+            if isinstance(value, ast.Call) and value.args and ast.unparse(value.func) == "torch.compile":
+                compiled = ast.unparse(value.args[0])
+                names = [ast.unparse(other) for other, named in assigned if _is(other, named, compiled)]
+                found += [(ast.unparse(target), name) for name in (compiled, *names)]
+    return tuple(found)
+
+
+def _pairs(assigned: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Each place that an assignment sets, with what it is set to: two of `self.net, self.n = net, 3`."""
+    for target in assigned.targets:
+        if isinstance(target, ast.Tuple) and isinstance(assigned.value, ast.Tuple):
+            yield from zip(target.elts, assigned.value.elts, strict=False)
+        else:
+            yield target, assigned.value
+
+
+def _is(target: ast.expr, value: ast.expr, name: str) -> bool:
+    """Whether an attribute is set to what `name` is: `self.net = net`."""
+    return isinstance(target, ast.Attribute) and isinstance(value, ast.Name) and value.id == name
+
+
+def lines_of_calls(name: str, function: ast.AST) -> list[int]:
+    """The lines on which a function calls `name`."""
+    calls = [node for node in own_nodes(function) if isinstance(node, ast.Call)]
+    return [call.lineno for call in calls if ast.unparse(call.func) == name]
+
+
+def is_reset_after(line: int, function: ast.AST) -> bool:
+    """Whether compiled code is thrown away after `line`."""
+    return any(
+        isinstance(node, ast.Call)
+        and node.lineno > line
+        and ast.unparse(node.func).endswith(("_dynamo.reset", "compiler.reset"))
+        for node in own_nodes(function)
+    )

@@ -1,0 +1,95 @@
+"""Questions that several rules ask about the code around a node: mostly syntax, little about kinds."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
+
+from compilelint.static.project.definitions import FunctionRef, class_members
+from compilelint.static.project.syntax import nodes_in, statements_in
+from compilelint.static.values import Instance, options
+
+if TYPE_CHECKING:
+    from compilelint.rule import View
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
+
+
+def assigned_once(function: FunctionNode, name: str) -> ast.expr | None:
+    """The expression assigned to the local variable `name`, or None unless `function` assigns it exactly one."""
+    values = _assignments(function).get(name, ())
+    return values[0] if len(values) == 1 else None
+
+
+def assigned_to(function: FunctionNode, name: str) -> tuple[ast.expr, ...]:
+    """All expressions that `function` assigns to the local variable `name`."""
+    return _assignments(function).get(name, ())
+
+
+@lru_cache(maxsize=1024)
+def _assignments(function: FunctionNode) -> dict[str, tuple[ast.expr, ...]]:
+    """By variable, what a function assigns to it; found once per function, since rules ask at every call."""
+    found: dict[str, tuple[ast.expr, ...]] = {}
+    for statement in statements_in(function):
+        if isinstance(statement, ast.Assign):
+            for target in statement.targets:
+                if isinstance(target, ast.Name):
+                    found[target.id] = (*found.get(target.id, ()), statement.value)
+    return found
+
+
+def made_here(function: FunctionNode, node: ast.expr) -> bool:
+    """Whether `node` is computed in `function`: an operation, or a variable that is assigned an operation once.
+
+    False for what comes from outside: a parameter, an attribute, an item, a global.
+    """
+    made = assigned_once(function, node.id) if isinstance(node, ast.Name) else node
+    return isinstance(made, (ast.Call, ast.BinOp, ast.UnaryOp, ast.Compare))
+
+
+def called_by(node: ast.expr, parents: Iterable[ast.AST]) -> ast.Call | None:
+    """The call whose callee `node` is, or is the receiver of: `f` in `f(x)`, `m` in `m.run(x)`."""
+    inner: ast.AST = node
+    for parent in parents:
+        if isinstance(parent, ast.Call):
+            return parent if parent.func is inner else None
+        if not isinstance(parent, ast.Attribute):
+            return None
+        inner = parent
+    return None
+
+
+def last_name(node: ast.expr) -> str:
+    """The name an expression ends in: `rnn` of `self.rnn`, `x` of `x`; empty for anything else."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+@cache
+def last_decorator_names(function: ast.AST) -> frozenset[str]:
+    """The last part of the name of each decorator that is a plain name: `allow_in_graph`."""
+    return frozenset(ast.unparse(part).rpartition(".")[2] for part in getattr(function, "decorator_list", ()))
+
+
+def comes_from_outside(view: View, node: ast.expr) -> bool:
+    """Whether `node` existed before the region was entered: an attribute, a global, or an input of the region.
+
+    A variable that a function of the region binds is not from outside, also where a nested function reads it; nor is
+    what a property makes anew.
+    """
+    if isinstance(node, ast.Attribute):
+        owners = (option for option in options(view.kind(node.value)) if isinstance(option, Instance))
+        return not any(isinstance(class_members(owner.ref).get(node.attr), FunctionRef) for owner in owners)
+    if not isinstance(node, ast.Name) or node.id in stored_names(view.function):
+        return False
+    if node.id in {argument.arg for argument in nodes_in(view.function) if isinstance(argument, ast.arg)}:
+        return view.entry
+    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return any(node.id in stored_names(part) for part in view.module.body if not isinstance(part, definitions))
+
+
+@lru_cache(maxsize=1024)
+def stored_names(scope: ast.AST) -> frozenset[str]:
+    """The names that are assigned anywhere in `scope`."""
+    return frozenset(n.id for n in nodes_in(scope) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))

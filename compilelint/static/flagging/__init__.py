@@ -1,0 +1,1 @@
+"""Asks the rules about traced frames and makes findings of their hits."""

@@ -1,0 +1,55 @@
+"""What a file defines, and where it speaks of compilation."""
+
+from __future__ import annotations
+
+import ast
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from compilelint.static.project.compiled_names import compiled_by
+from compilelint.static.project.definitions import ClassRef, FunctionRef, class_members, function_ref
+from compilelint.static.project.index import FunctionNode, ModuleIndex
+
+HEAD_LINES = 8
+"""Where a file says what it was generated from."""
+
+
+def classes(module: ModuleIndex) -> Iterator[ClassRef]:
+    """Every class at module level, or under an `if` or `try` there."""
+    for node in _definitions(module.tree.body):
+        if isinstance(node, ast.ClassDef):
+            yield ClassRef(module.name, node.name, node)
+
+
+def functions(module: ModuleIndex) -> Iterator[FunctionRef]:
+    """Every function at module level and every method of the classes there."""
+    for node in _definitions(module.tree.body):
+        if isinstance(node, ast.ClassDef):
+            for member in class_members(ClassRef(module.name, node.name, node)).values():
+                if isinstance(member, FunctionRef):
+                    yield member
+        else:
+            yield function_ref(module.name, "", node)
+
+
+def _definitions(body: list[ast.stmt]) -> Iterator[FunctionNode | ast.ClassDef]:
+    for statement in body:
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield statement
+        elif isinstance(statement, (ast.If, ast.Try)):
+            yield from _definitions([*statement.body, *statement.orelse])
+            if isinstance(statement, ast.Try):
+                yield from _definitions([inner for handler in statement.handlers for inner in handler.body])
+
+
+def speaks_of_compile(module: ModuleIndex) -> bool:
+    """Whether a file mentions compilation at all."""
+    return bool(module.speaking)
+
+
+def host_function(ref: FunctionRef, module: ModuleIndex) -> bool:
+    """Whether a function's own text mentions compilation."""
+    node = ref.node
+    following = bisect_left(module.speaking, node.lineno)
+    speaks = following < len(module.speaking) and module.speaking[following] <= (node.end_lineno or node.lineno)
+    return speaks or compiled_by(node)

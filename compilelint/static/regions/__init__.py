@@ -1,0 +1,1 @@
+"""Where code runs under the compiler, and which loops go around it."""

@@ -1,0 +1,194 @@
+"""Functions that nothing in the project compiles, but that a model outside of it may call while it is compiled."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from compilelint.static.project.contents import functions
+from compilelint.static.project.definitions import ClassRef, FunctionRef
+from compilelint.static.project.index import Import, ModuleIndex
+from compilelint.static.project.program import Program
+from compilelint.static.project.syntax import nodes_in
+from compilelint.static.regions.decode_loops import decode_loops
+from compilelint.static.regions.link import Root
+
+PUBLIC_FUNCTION = "a public function on tensors, compiled with the model that calls it"
+"""Why a region starts at a function of which nothing in the project says that it is compiled."""
+
+_OUTSIDE_WORDS = frozenset(
+    (
+        "train trainer training trainers test tests testing example examples benchmark benchmarks data dataset "
+        "datasets dataloader dataloaders collate transforms scripts script tools cli convert conversion export "
+        "exporters eval evals evaluation onnx plot plotting visualization viz logger loggers logging callbacks io "
+        "utils_io download hub setup conf recipe recipes deploy serve serving demo demos"
+    ).split()
+)
+"""Parts of a module's name that mark code which runs around a model, not in it."""
+_HOST_WORDS = frozenset(
+    (
+        "pipeline pipelines processing processor processors tokenization tokenizer tokenizers extraction engine "
+        "engines env envs environment environments worker workers executor entrypoints runtime launcher checkpoint "
+        "checkpointing quantizers integrations commands agents collectors monitor profiler elasticity samplers sampler "
+        "inference inferer inferers loader loaders handlers apps visualize attack attacks builder builders dataio "
+        "alignment metadata allocator generator generators watermarking chat"
+    ).split()
+)
+"""Parts of a module's name that mark code which drives models (benchmarks/agreement/READING.md)."""
+_TRANSFORMS = "transforms"
+"""The one of these words under which modules stand that are models: normalising flows. Functions prepare data there."""
+_MEDIA_MODULES = frozenset({"image_utils", "audio_utils", "video_utils"})
+"""Modules that read and prepare inputs."""
+_HOST_CLASSES = re.compile(
+    "(?:Pipeline|Processor|Preprocess|Tokenizer|Extractor|Engine|Env|Trainer|Loader|Dataset|Collator|Quantizer|Worker|"
+    "Runner|Executor|Sampler|Manager|Logger|Writer|Reader|Client|Server|Inferer|Handler|Ensemble|Builder|Store|Monitor|"
+    "Plotter)(?![a-z])"
+)
+"""Words in the names of classes whose methods drive models."""
+_OUTSIDE_PREFIXES = (
+    "init",
+    "reset",
+    "load",
+    "save",
+    "plot",
+    "visualize",
+    "collate",
+    "from_",
+    "convert",
+    "export",
+    "test",
+)
+_HOST_VERBS = frozenset(
+    (
+        "train fit evaluate preprocess pre postprocess post prune replace read write download search attack inference "
+        "build benchmark profile"
+    ).split()
+)
+"""First words of functions that drive models, or work on what goes in or comes out."""
+
+
+_TRANSFORM = re.compile(r"torch\.distributions\.(?:\w+\.)*\w*Transform")
+
+
+def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
+    """Public functions and methods on tensors: what a model outside this project calls while it is compiled.
+
+    Of a script only the methods of its modules: a script calls its functions itself. What is not public, prepares
+    weights or data, reads or writes files, is left out; whether a function gives back tensors is for the tracer to say.
+    A file that imports compilelint describes targets: it builds models and their inputs.
+    """
+    if any(isinstance(bound, Import) and bound.module == "compilelint" for bound in module.bindings.values()):
+        return
+    parts = module.name.split(".")
+    packaged = len(parts) > 1
+    if parts[-1] in _MEDIA_MODULES or _is_numpy_code(module):
+        return
+    around = (_OUTSIDE_WORDS | _HOST_WORDS) & {word for part in parts for word in part.lower().split("_")}
+    if packaged and around - {_TRANSFORMS}:
+        return
+    for ref in functions(module):
+        in_module = ref.owner is not None and program.is_module(ref.owner)
+        in_distribution = ref.owner is not None and _is_of_distributions(program, ref.owner)
+        if not (in_module or in_distribution) and (around or not packaged):
+            continue
+        name = ref.qualname.rpartition(".")[2]
+        private = name.startswith("_") and name != "__call__" and not _is_called_by_torch(program, ref, name)
+        if private or name.startswith(_OUTSIDE_PREFIXES):
+            continue
+        if name.partition("_")[0] in _HOST_VERBS or _is_property(ref):
+            continue
+        if ref.owner is not None and _HOST_CLASSES.search(ref.owner.qualname) and not in_module:
+            continue
+        if not in_module and (
+            _talks_to_the_host(ref) or _takes_arrays(ref) or (ref.owner is None and decode_loops(ref, module))
+        ):
+            continue  # of a module `sample` with its progress bar is compiled, like it or not
+        if _only_hands_over(ref):
+            continue
+        if ref.owner is not None and (ref.owner.qualname.startswith("_") or _is_autograd_function(program, ref.owner)):
+            continue
+        yield Root(ref, ref.owner, PUBLIC_FUNCTION)
+
+
+def _only_hands_over(ref: FunctionRef) -> bool:
+    """Whether all that a function does is to give back an attribute, to set one to an argument, or to raise an error.
+
+    Nothing in it can go wrong, and to find out what `get_input_embeddings` gives back takes a whole model.
+    """
+    body = [] if isinstance(ref.node, ast.Lambda) else ref.node.body
+    return bool(body) and all(map(_is_plain, body))
+
+
+def _is_plain(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Assign):
+        return all(map(_is_place, (*statement.targets, statement.value)))
+    if isinstance(statement, (ast.Return, ast.Expr)):
+        return statement.value is None or _is_place(statement.value)
+    return isinstance(statement, (ast.Pass, ast.Raise))
+
+
+def _is_place(node: ast.expr) -> bool:
+    """Whether an expression is a constant, a variable, or an attribute of one."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, (ast.Name, ast.Constant))
+
+
+def _is_of_distributions(program: Program, ref: ClassRef) -> bool:
+    """Whether a class is a distribution or a transform of one: what models draw from and ask for densities."""
+    return any(isinstance(base, str) and base.startswith("torch.distributions.") for base in program.mro(ref))
+
+
+def _is_numpy_code(module: ModuleIndex) -> bool:
+    """Whether a file computes with numpy or scipy and knows nothing of torch."""
+    imported = {bound.module for bound in module.bindings.values() if isinstance(bound, Import)}
+    packages = {name.partition(".")[0] for name in imported - {"numpy.typing"}}
+    return bool(packages & {"numpy", "scipy"}) and "torch" not in packages
+
+
+def _takes_arrays(ref: FunctionRef) -> bool:
+    """Whether a function is annotated to take numpy arrays, and no tensor."""
+    annotations = [ast.unparse(p.annotation) for p in ref.node.args.args if p.annotation is not None]
+    return any("ndarray" in text for text in annotations) and not any("Tensor" in text for text in annotations)
+
+
+_HOST_CALLS = frozenset(
+    "tqdm trange barrier all_gather_object gather_object broadcast_object_list scatter_object_list".split()
+)
+"""Progress bars, and exchanges of Python objects between processes: no model does this inside its layers."""
+
+
+def _talks_to_the_host(ref: FunctionRef) -> bool:
+    """Whether a function itself shows progress, waits for other processes or asks a tokenizer."""
+    for node in nodes_in(ref.node):
+        if isinstance(node, ast.Call):
+            *owners, name = _dotted(node.func)
+            if name in _HOST_CALLS or any(owner.lower().endswith("tokenizer") for owner in owners):
+                return True
+    return False
+
+
+def _dotted(node: ast.expr) -> list[str]:
+    """`["self", "tokenizer", "decode"]` of `self.tokenizer.decode`; at least one part, empty for what has no name."""
+    if isinstance(node, ast.Attribute):
+        return [*_dotted(node.value), node.attr]
+    return [node.id if isinstance(node, ast.Name) else ""]
+
+
+def _is_property(ref: FunctionRef) -> bool:
+    decorators = () if isinstance(ref.node, ast.Lambda) else ref.node.decorator_list
+    return any(ast.unparse(d).endswith(("property", ".setter", ".getter")) for d in decorators)
+
+
+def _is_called_by_torch(program: Program, ref: FunctionRef, name: str) -> bool:
+    """Whether a method is what a transform of torch.distributions computes with when it is called."""
+    return (
+        name in ("_call", "_inverse")
+        and ref.owner is not None
+        and any(isinstance(base, str) and _TRANSFORM.fullmatch(base) for base in program.mro(ref.owner))
+    )
+
+
+def _is_autograd_function(program: Program, ref: ClassRef) -> bool:
+    return any(isinstance(base, str) and base.startswith("torch.autograd.") for base in program.mro(ref))

@@ -1,0 +1,309 @@
+"""Outcomes kept between runs, each with what it depends on.
+
+An entry is one file: the digest of all that follows, then JSON. It is written beside its place and moved there, so that
+a reader sees a whole entry or none, whoever else writes and whenever a writer is killed. An entry counts only while
+what was looked into of each file is the same, wherever in the file it stands (see `parts.Parts`), and every file that
+was looked for in vain is still absent; what does not count, or cannot be read, is as good as no entry.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from compilelint import __version__
+from compilelint.model import Failure, Finding, Rewrite, Span, Step
+from compilelint.rulebook import rule_folders
+from compilelint.static.project.places import shown
+from compilelint.static.project.text import digest_of, names_digest
+from compilelint.static.units.work import NAMES, Outcome, Reading, Task
+
+if TYPE_CHECKING:
+    from compilelint.static.project.parts import Parts, Pattern
+    from compilelint.static.units.retrial import Read
+
+    Try = Callable[[str, str, dict[str, Any]], Read | None]
+
+MOST_BYTES = 128 * 1024 * 1024
+"""When the entries take more than this, those that were used least recently go until half of it is free."""
+TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# A cache folder, see https://bford.info/cachedir/\n"
+
+
+class Cache:
+    """The entries in `folder`. `context` tells all that outcomes depend on besides files.
+
+    `base` is the folder that paths of findings are relative to; `pattern` is for `parts.Parts`, `retrial` what
+    `retrial.Retrial.read` does. Where the folder cannot be written, nothing is kept.
+    """
+
+    def __init__(self, folder: Path, context: str, base: Path, pattern: Pattern, retrial: Try) -> None:
+        self._folder = folder
+        self._context = context
+        self._base = base
+        self._pattern = pattern
+        self._retrial = retrial
+        self._tried: dict[tuple[str, str, str], Read | None] = {}
+        self._parts: dict[str, Parts | None] = {}
+        self._digests: dict[str, str] = {}
+        self._absent: dict[str, bool] = {}
+        self._made = False
+
+    def get(self, task: Task) -> Outcome | None:
+        """The outcome that was kept for a task, if all it depends on is as it was. What was read is not told again."""
+        place = self._place(task)
+        try:
+            digest, _, text = place.read_bytes().partition(b"\n")
+            if digest.decode() != digest_of(text):
+                return None
+            entry = json.loads(text)
+            if entry["public"] != _listed(task.public) or not all(map(self._is_absent, entry["absent"])):
+                return None
+            changed = [path for path, (content, *_) in entry["read"].items() if self._digest(path) != content]
+            if not changed:
+                os.utime(place)
+                return _outcome(entry, {})
+            read = {path: _reading(*one) for path, one in entry["read"].items()}
+            if not all(self._same(path, read, entry["absent"]) for path in changed):
+                return None
+            outcome = self._moved(_outcome(entry, read), changed)
+            self._keep(task, outcome)
+            return outcome
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
+
+    def put(self, task: Task, outcome: Outcome) -> None:
+        """Keep an outcome, unless the pass itself failed in it."""
+        if not outcome.failures:
+            self._keep(task, outcome)
+
+    def _keep(self, task: Task, outcome: Outcome) -> None:
+        text = json.dumps({"public": _listed(task.public), **_entry(outcome)}, separators=(",", ":")).encode()
+        try:
+            self._make_folder()
+            _write(self._place(task), digest_of(text).encode() + b"\n" + text)
+        except OSError:
+            return
+
+    def trim(self) -> None:
+        """Remove what was used least recently where the entries have grown too many, and what a killed run left."""
+        entries = sorted(_entries(self._folder), key=lambda entry: entry[0], reverse=True)
+        total = 0
+        full = sum(size for _, size, _ in entries) > MOST_BYTES
+        for _, size, path in entries:
+            total += size
+            if full and total > MOST_BYTES // 2:
+                path.unlink(missing_ok=True)
+
+    def _place(self, task: Task) -> Path:
+        which = "regions" if task.public is None else "public"
+        key = "\0".join((self._context, which, *task.modules, "", *task.entry_points))
+        return self._folder / f"{digest_of(key.encode(errors='surrogateescape'))}.json"
+
+    def _same(self, path: str, read: dict[str, Reading], absent: list[str]) -> bool:
+        """Whether a file that has changed is the same in the parts that were looked into, or gives the same."""
+        parts = read[path].parts
+        if NAMES in parts:
+            return self._names(path) == parts[NAMES]
+        now = self._parts_now(path) if parts else None
+        if now is None:
+            return False
+        from compilelint.static.project.parts import function_of
+
+        changed = [part for part, digest in parts.items() if now.digest(part, self._pattern) != digest]
+        return all(self._gives_the_same(path, name, read, absent) for name in set(map(function_of, changed)))
+
+    def _gives_the_same(self, path: str, name: str, read: dict[str, Reading], absent: list[str]) -> bool:
+        """Whether a function that has changed gives the same in the calls that an outcome comes from."""
+        plain = read[path].plain.get(name)
+        if plain is None or any(part == f"body {name}" for part, _ in read[path].anchors.values()):
+            return False
+        key = (path, name, json.dumps(plain))
+        if key not in self._tried:
+            self._tried[key] = self._retrial(path, name, plain)
+        now = self._tried[key]
+        return now is not None and now.is_part_of(read, absent, name)
+
+    def _parts_now(self, path: str) -> Parts | None:
+        from compilelint.static.units.reading import parts_now  # with all that the tracer needs
+
+        if path not in self._parts:
+            data = Path(path).read_bytes()
+            self._parts[path] = parts_now(data, Path(path))
+            self._digests[path] = digest_of(data)
+        return self._parts[path]
+
+    def _moved(self, outcome: Outcome, changed: list[str]) -> Outcome:
+        """An outcome with the lines of the changed files where they are now."""
+        from compilelint.static.units.reading import moved
+
+        read = dict(outcome.read)
+        lines: dict[str, dict[int, int]] = {}
+        for path in changed:
+            now = {line: self._line(path, anchor) for line, anchor in read[path].anchors.items()}
+            anchors = {now[line]: anchor for line, anchor in read[path].anchors.items()}
+            read[path] = Reading(
+                self._digest(path), self._digests_now(path, read[path].parts), anchors, read[path].plain
+            )
+            lines[shown(Path(path), self._base)] = now
+        return replace(outcome, findings=tuple(moved(finding, lines) for finding in outcome.findings), read=read)
+
+    def _digests_now(self, path: str, parts: dict[str, str]) -> dict[str, str]:
+        """The same parts as they are now: another body may give the same."""
+        now = None if NAMES in parts else self._parts_now(path)
+        return parts if now is None else {part: now.digest(part, self._pattern) for part in parts}
+
+    def _line(self, path: str, anchor: tuple[str, int]) -> int:
+        parts = self._parts_now(path)
+        if parts is None:
+            raise LookupError(path)
+        return parts.line(anchor)
+
+    def _names(self, path: str) -> str:
+        try:
+            return names_digest(Path(path).read_bytes())
+        except OSError:
+            return ""
+
+    def _digest(self, path: str) -> str:
+        if path not in self._digests:
+            try:
+                self._digests[path] = digest_of(Path(path).read_bytes())
+            except OSError:
+                self._digests[path] = ""
+        return self._digests[path]
+
+    def _is_absent(self, path: str) -> bool:
+        if path not in self._absent:
+            self._absent[path] = not Path(path).is_file()
+        return self._absent[path]
+
+    def _make_folder(self) -> None:
+        if not self._made:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            for name, text in ((".gitignore", "*\n"), ("CACHEDIR.TAG", TAG)):
+                if not (self._folder / name).exists():
+                    _write(self._folder / name, text.encode())
+            self._made = True
+
+
+def own_code() -> str:
+    """What tells one state of compilelint itself from another: version, and size and time of each of its files."""
+    folders = (Path(__file__).parents[1], *map(Path, rule_folders()))
+    files = sorted(file for folder in folders for file in folder.rglob("*") if file.suffix in (".py", ".json"))
+    stats = ((file.stat(), file) for file in files)
+    return "\0".join([__version__, *(f"{file}:{s.st_size}:{s.st_mtime_ns}" for s, file in stats)])
+
+
+def context_of(base: Path, names: dict[str, str], torch: str, stamp: str) -> str:
+    """All that an outcome depends on besides the content of files.
+
+    `base` is the folder that paths are shown relative to, `names` the linted modules and where they lie, `torch` the
+    version of the knowledge table and the engine, `stamp` that of compilelint's own code.
+    """
+    python = ".".join(map(str, sys.version_info))
+    modules = (f"{name}\0{path}" for name, path in names.items())
+    text = "\0".join((stamp, python, torch, base.as_posix(), *modules))
+    return digest_of(text.encode(errors="surrogateescape"))
+
+
+def _entries(folder: Path) -> Iterator[tuple[float, int, Path]]:
+    """When each entry was used last, its size in bytes, and its path."""
+    try:
+        found = list(os.scandir(folder))
+    except OSError:
+        return
+    for entry in found:
+        try:
+            status = entry.stat()
+        except OSError:  # another run has just removed it
+            continue
+        if entry.name.endswith((".json", ".new")):
+            yield status.st_mtime, status.st_size, Path(entry.path)
+
+
+def _write(place: Path, data: bytes) -> None:
+    import tempfile
+
+    handle, temporary = tempfile.mkstemp(suffix=".new", dir=place.parent)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+    Path(temporary).replace(place)
+
+
+def _listed(names: tuple[str, ...] | None) -> list[str] | None:
+    return None if names is None else list(names)
+
+
+def _entry(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "findings": [_finding_entry(finding) for finding in outcome.findings],
+        "fallbacks": outcome.fallbacks,
+        "unread": [[failure.path, failure.message, failure.line] for failure in outcome.unread],
+        "entered": sorted(outcome.entered),
+        "roots": outcome.public,
+        "read": {
+            path: [one.content, one.parts, list(one.anchors.items()), one.plain] for path, one in outcome.read.items()
+        },
+        "absent": sorted(outcome.absent),
+    }
+
+
+def _finding_entry(finding: Finding) -> dict[str, Any]:
+    entry: dict[str, Any] = {name: getattr(finding, name) for name in _PLAIN}
+    entry["span"] = _span_entry(finding.span)
+    entry["region"] = [_step_entry(step) for step in finding.region]
+    entry["definition"] = finding.definition and _step_entry(finding.definition)
+    rewrite = finding.rewrite
+    if rewrite is not None:
+        part = _span_entry(rewrite.part) if rewrite.part is not None else None
+        entry["rewrite"] = [
+            *(rewrite.how, rewrite.title, rewrite.safety, _span_entry(rewrite.span), rewrite.template, part)
+        ]
+    return entry
+
+
+_PLAIN = ("rule", "name", "hazard", "path", "function", "message", "instead", "confidence", "statement", "fingerprint")
+"""What the static pass sets of a finding and JSON keeps as it is."""
+
+
+def _step_entry(step: Step) -> list[str | int]:
+    return [step.path, step.line, step.function, step.note]
+
+
+def _span_entry(span: Span) -> list[int]:
+    return [getattr(span, field.name) for field in fields(Span)]
+
+
+def _outcome(entry: dict[str, Any], read: dict[str, Reading]) -> Outcome:
+    return Outcome(
+        findings=tuple(_finding(one) for one in entry["findings"]),
+        fallbacks=tuple(entry["fallbacks"]),
+        unread=tuple(Failure(*one) for one in entry["unread"]),
+        entered=frozenset(entry["entered"]),
+        public=tuple(entry["roots"]),
+        read=read,
+        absent=frozenset(entry["absent"]),
+    )
+
+
+def _reading(
+    content: str, parts: dict[str, str], anchors: list[tuple[int, tuple[str, int]]], plain: dict[str, Any]
+) -> Reading:
+    return Reading(content, parts, {line: (part, number) for line, (part, number) in anchors}, plain)
+
+
+def _finding(entry: dict[str, Any]) -> Finding:
+    rewrite = entry.pop("rewrite", None)
+    entry["span"] = Span(*entry["span"])
+    entry["statement"] = tuple(entry["statement"])
+    entry["region"] = tuple(Step(*step) for step in entry["region"])
+    entry["definition"] = entry["definition"] and Step(*entry["definition"])
+    if rewrite is not None:
+        how, title, safety, span, template, part = rewrite
+        entry["rewrite"] = Rewrite(how, title, safety, Span(*span), template, Span(*part) if part else None)
+    return Finding(**entry)
