@@ -23,7 +23,7 @@ else:
             cls = dataclass(slots=slots, eq=False, repr=False)(cls)
             cls.__repr__ = _repr
             if eq:
-                _compare_by(cls, tuple(field.name for field in fields(cls)), hashed=frozen)
+                _compare_by(cls, tuple(field.name for field in fields(cls) if field.compare), hashed=frozen)
             return cls
 
         return made

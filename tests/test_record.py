@@ -13,11 +13,11 @@ from compilelint.record import record
 
 @record(frozen=True, slots=True)
 class Point:
-    """Two numbers, and a note that is not shown."""
+    """Two numbers, and a note that is neither shown nor compared."""
 
     x: int
     y: int = 0
-    note: str = field(default="", repr=False)
+    note: str = field(default="", repr=False, compare=False)
 
 
 @record(slots=True)
@@ -41,10 +41,11 @@ class Nothing:
 
 def test_equal_fields_make_equal_objects_of_one_class() -> None:
     assert Point(1, 2) == Point(1, y=2) != Point(2, 1)
-    assert hash(Point(1, 2)) == hash(Point(1, 2))
+    assert Point(1, 2, "here") == Point(1, 2, "there")
+    assert hash(Point(1, 2, "here")) == hash(Point(1, 2, "there"))
     assert len({Point(1), Point(1, 0), Point(2)}) == 2
     assert Nothing() == Nothing() and hash(Nothing()) == hash(Nothing())
-    assert Point(1) != (1, 0, "") and Nothing() != ()
+    assert Point(1) != (1, 0) and Nothing() != ()
 
 
 def test_what_may_change_has_no_hash() -> None:
@@ -66,3 +67,4 @@ def test_the_tools_of_dataclasses_know_them() -> None:
     assert asdict(point) == {"x": 1, "y": 3, "note": ""}
     assert repr(point) == "Point(x=1, y=3)"
     assert pickle.loads(pickle.dumps(point)) == copy.copy(point) == point
+    assert pickle.loads(pickle.dumps(Point(1, 2, "kept"))).note == "kept"

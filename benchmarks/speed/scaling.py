@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,8 @@ def main() -> None:
     parser.add_argument("--copies", nargs="+", type=int, default=[1], metavar="N")
     parser.add_argument("--cores", nargs="*", type=int, metavar="N")
     options = parser.parse_args()
+    if max(options.cores or [1]) > len(_all_cores()):
+        parser.error(f"--cores: there are {len(_all_cores())} here")
     load_all()
     columns = ("folder", "copies", "MB", "cores", "CPU s", "CPU s/MB", "peak MB", "s passed", "times faster")
     print(f"| {' | '.join(columns)} |\n|{' --- |' * len(columns)}")
@@ -33,6 +36,8 @@ def main() -> None:
     for copies in options.copies:
         with tempfile.TemporaryDirectory() as place:
             size = multiplied(folder, Path(place), copies)
+            if not size:
+                sys.exit(f"{folder}: no Python files")
             first: Cost | None = None
             for cores in [len(_all_cores())] if options.cores is None else options.cores or list(doubled()):
                 spent = on_cores(cores, Path(place))

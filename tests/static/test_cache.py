@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
+import compilelint
 from compilelint.config import Settings
 from compilelint.model import Failure, Finding, Rewrite, Span, Step
 from compilelint.static import StaticResult, lint
 from compilelint.static.units import work
-from compilelint.static.units.cache import MOST_BYTES, Cache
+from compilelint.static.units.cache import MOST_BYTES, Cache, own_code
 from compilelint.static.units.work import Outcome, Task
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -40,6 +41,13 @@ def nothing(asked: str, function: ast.AST, module: ast.Module) -> str:
 
 def untried(path: str, name: str, plain: object) -> None:
     """No function is run again."""
+
+
+@pytest.mark.parametrize(
+    "file", ["model.py", "fingerprint.py", "knowledge/torch-2.13.json", "static/values.py", "static/units/cache.py"]
+)
+def test_an_outcome_hangs_on_all_of_compilelint(file: str) -> None:
+    assert f"{Path(compilelint.__file__).parent / file}:" in own_code()
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from compilelint.config import Settings
 from compilelint.static import StaticResult, lint
 from compilelint.static.tracer.plain import NotSimpleError, is_simple, read_back, written
 from compilelint.static.units.cache import Cache
-from compilelint.static.units.work import Outcome, Task
+from compilelint.static.units.retrial import Read
+from compilelint.static.units.work import Outcome, Reading, Task
 from compilelint.static.values import (
     UNKNOWN,
     Class,
@@ -152,6 +153,25 @@ def test_of_a_method_nothing_is_told(project: Project) -> None:
     project.ops.write_text(OPS.replace("def scaled(x", "class Ops:\n  @staticmethod\n  def scaled(x"))
     project.model.write_text(MODEL.replace("halves, scaled", "Ops, halves").replace("scaled(", "Ops.scaled("))
     assert project.edited("out = x * factor", "out = factor * x")
+
+
+@pytest.mark.parametrize(
+    ("kept", "now", "expected"),
+    [
+        ({"code": "1"}, {"code": "2"}, True),
+        ({"code": "1"}, {"code": "1", "body f": "1"}, True),
+        ({"code": "1"}, {"code": "1", "body g": "1"}, False),
+        ({"code": "1"}, {}, False),  # no parts stand for all of the file
+        ({}, {"code": "1"}, True),
+        ({}, {}, True),
+    ],
+)
+def test_what_a_function_reads_now_has_been_read_before(
+    kept: dict[str, str], now: dict[str, str], expected: bool
+) -> None:
+    read = Read({"a.py": Reading("new", now)}, frozenset())
+    assert read.is_part_of({"a.py": Reading("old", kept)}, (), "f") == expected
+    assert not read.is_part_of({"b.py": Reading("old", kept)}, (), "f")
 
 
 VALUES: list[Value] = [

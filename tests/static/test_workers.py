@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections import defaultdict
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,31 @@ def test_a_child_that_dies_costs_what_it_was_doing(jobs: int, monkeypatch: pytes
     assert [failure.path for outcome in outcomes for failure in outcome.failures] == ["m4"]
     assert "-9" in outcomes[4].failures[0].message
     assert not any(outcome.failures for outcome in again)
+
+
+def test_a_child_that_dies_while_it_answers_costs_that_task() -> None:
+    def torn(connection: Connection, outcome: object) -> None:
+        os.write(connection.fileno(), b"\0\0\1\0half of what it had to say")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def walk_torn(task: Task) -> Outcome:
+        if task.modules == ("m4",):
+            Connection.send = torn  # type: ignore[method-assign,assignment]  # in the child only
+        return walk(task)
+
+    with Workers(walk_torn, 2) as workers:
+        outcomes = workers.outcomes(TASKS, SIZES)
+    assert [failure.path for outcome in outcomes for failure in outcome.failures] == ["m4"]
+
+
+def test_an_interrupt_is_the_parents_to_tell_of() -> None:
+    def interrupted(task: Task) -> Outcome:
+        os.kill(os.getpid(), signal.SIGINT)  # as Ctrl-C sends it to all of them
+        return walk(task)
+
+    with Workers(interrupted, 2) as workers:
+        outcomes = workers.outcomes(TASKS, SIZES)
+    assert not any(outcome.failures for outcome in outcomes)
 
 
 def test_outcomes_are_told_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:

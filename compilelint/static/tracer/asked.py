@@ -27,9 +27,9 @@ def ask(function: Value, item: Value, node: ast.AST | None, frame: Frame) -> Non
     frame.handed_back[node] = answer if known is None else join(known, answer)
 
 
-def ordered(items: Value, keywords: Keywords, node: ast.AST | None, frame: Frame) -> None:
-    """Walk the `key` of `sorted(items, key=…)` and the like."""
-    ask(keywords.get("key", NONE), items, node, frame)
+def ordered(item: Value, keywords: Keywords, node: ast.AST | None, frame: Frame) -> None:
+    """Walk the `key` of `sorted(items, key=…)` and the like, whose items are each like `item`."""
+    ask(keywords.get("key", NONE), item, node, frame)
 
 
 def sort(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
@@ -61,8 +61,8 @@ def group(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) ->
         return UNKNOWN
     item = items_of(args[0], frame)
     ask(args[1] if len(args) > 1 else keywords.get("key", NONE), item, node, frame)
-    group = Sequence("iterator", None, item)
-    return Sequence("iterator", None, Sequence("tuple", (frame.handed_back.get(node, item) if node else item, group)))
+    key = frame.handed_back.get(node, item) if node is not None else item
+    return Sequence("iterator", None, Sequence("tuple", (key, Sequence("iterator", None, item))))
 
 
 def spread(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:

@@ -16,7 +16,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compilelint import __version__
+import compilelint
 from compilelint.model import Failure, Finding, Rewrite, Span, Step
 from compilelint.rulebook import rule_folders
 from compilelint.static.project.places import shown
@@ -193,10 +193,10 @@ class Cache:
 
 def own_code() -> str:
     """What tells one state of compilelint itself from another: version, and size and time of each of its files."""
-    folders = (Path(__file__).parents[1], *map(Path, rule_folders()))
+    folders = (Path(compilelint.__file__).parent, *map(Path, rule_folders()))
     files = sorted(file for folder in folders for file in folder.rglob("*") if file.suffix in (".py", ".json"))
     stats = ((file.stat(), file) for file in files)
-    return "\0".join([__version__, *(f"{file}:{s.st_size}:{s.st_mtime_ns}" for s, file in stats)])
+    return "\0".join([compilelint.__version__, *(f"{file}:{s.st_size}:{s.st_mtime_ns}" for s, file in stats)])
 
 
 def context_of(base: Path, names: dict[str, str], torch: str, stamp: str) -> str:

@@ -31,7 +31,10 @@ class Read:
         """Whether all of it had been read when an outcome was kept, what is the `function`'s own left out."""
         for path, reading in self.files.items():
             parts = {part for part in reading.parts if function_of(part) != function}
-            if path not in kept or (kept[path].parts and not parts <= kept[path].parts.keys()):
+            was = kept.get(path)
+            if was is None or (
+                was.parts and not (reading.parts and parts <= was.parts.keys())
+            ):  # no parts stand for all
                 return False
         return self.absent <= set(absent)
 

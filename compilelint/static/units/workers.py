@@ -8,6 +8,7 @@ they start with the rules and the table loaded.
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -143,7 +144,7 @@ class Workers:
         child.units.add(tasks[position].modules)
         try:
             outcome, ends = child.tasks.recv()
-        except (EOFError, ConnectionResetError):
+        except (EOFError, OSError):  # it died before it sent anything, or amid
             child.process.join()
             outcome, ends = _lost(tasks[position], child.process.exitcode), True
         if ends:
@@ -171,6 +172,7 @@ def batches(sizes: Sequence[int], jobs: int) -> list[list[int]]:
 
 def _work(walk: Walk, tasks: Connection, parents: Connection) -> None:
     """Do the tasks that come, until there are no more or this process has grown large."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all at once: the parent tells of it, and ends us
     parents.close()
     before = peak_megabytes()
     ends = False
