@@ -37,7 +37,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.sizes import BOUNDS, COUNTS, VALUES, numbers_of, values_of
+from compilelint.static.facts.number_arguments import BOUNDS, COUNTS, VALUES, numbers_of, values_of
 from compilelint.static.facts.tensors import data, element_of_array, kept_number, scalar_tensor, written_constant
 
 HAZARD = "graph-break"

@@ -31,7 +31,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.sizes import COUNTS, numbers_of
+from compilelint.static.facts.number_arguments import COUNTS, numbers_of
 from compilelint.static.facts.state import own_nodes, same_place
 from compilelint.static.values import Scalar, Sequence, options
 

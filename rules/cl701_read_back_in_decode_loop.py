@@ -43,7 +43,7 @@ from collections.abc import Iterable, Iterator
 
 from compilelint.model import CONFIDENCES, Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.sizes import numbers_of
+from compilelint.static.facts.number_arguments import numbers_of
 from compilelint.static.facts.state import own_nodes, parameters
 from compilelint.static.facts.tensors import is_time_step, scalar_tensor
 from compilelint.static.facts.turns import already_read, each_turn, is_move_to_host, is_python_value, on_device

@@ -1,4 +1,4 @@
-"""Which functions start a region: where compiled code begins, and which loops call a model each turn."""
+"""Which functions start a region, which ones drive what is compiled, and which ones lead to a function."""
 
 from __future__ import annotations
 

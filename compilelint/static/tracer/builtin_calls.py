@@ -195,11 +195,14 @@ def _isinstance(args: Args, keywords: dict[str, Value], node: ast.AST | None, fr
     if len(args) != 2:
         return Scalar("bool")
     wanted = args[1].items if isinstance(args[1], Sequence) and args[1].items is not None else (args[1],)
-    verdicts = {
-        True if (v := {_is(option, single, frame) for single in wanted}) >= {True} else (None if None in v else False)
-        for option in options(args[0])
-    }
+    verdicts = {_is_any(option, wanted, frame) for option in options(args[0])}
     return Const(verdicts.pop()) if len(verdicts) == 1 and None not in verdicts else Scalar("bool")
+
+
+def _is_any(value: Value, wanted: Args, frame: Frame) -> bool | None:
+    """Whether a value is of one of these types; None where that is not known."""
+    answers = {_is(value, single, frame) for single in wanted}
+    return True if True in answers else None if None in answers else False
 
 
 def _is(value: Value, wanted: Value, frame: Frame) -> bool | None:
