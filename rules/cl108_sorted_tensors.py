@@ -64,7 +64,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         message = f"`{text}` has Python order tensors by value, which Dynamo cannot trace: the graph splits here"
         yield Hit(node, message, INSTEAD, confidence)
     elif any(is_object(value, view) for value in compared):
-        message = f"`{text}` orders what are no numbers or texts, which Dynamo cannot trace: the graph splits here"
+        message = f"`{text}` has Python order objects, and Dynamo sorts numbers and texts only: the graph splits here"
         yield Hit(node, message, BY_NUMBER, "likely")
 
 
@@ -110,13 +110,16 @@ def is_object(value: Value, view: View) -> bool:
 
     Or a tuple with one in it, which torch 2.14 compares as Python does.
     """
-    return any(
-        view.torch < (2, 14) and any(is_object(item, view) for item in option.items or ())
-        if isinstance(option, Sequence)
-        else (isinstance(option, ExternalInstance) and option.name.startswith("torch.nn."))
-        or (isinstance(option, Instance) and not any(is_enum(definition) for definition in view.classes(option)))
-        for option in options(value)
-    )
+    for option in options(value):
+        if isinstance(option, Sequence):
+            if view.torch < (2, 14) and any(is_object(item, view) for item in option.items or ()):
+                return True
+        elif isinstance(option, ExternalInstance):
+            if option.name.startswith("torch.nn."):
+                return True
+        elif isinstance(option, Instance) and not any(map(is_enum, view.classes(option))):
+            return True
+    return False
 
 
 def is_enum(definition: ast.ClassDef) -> bool:

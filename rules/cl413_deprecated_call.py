@@ -49,7 +49,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         yield Hit(
             node,
             f"`{view.text(node.func)}` is marked `@deprecated` and warns on each call, which Dynamo does not trace: the"
-            " graph splits here, shown or not",
+            " graph splits here, whether the warning is shown or not",
             "call what replaces it, or the undecorated function that does its work",
         )
 

@@ -3,7 +3,7 @@
 ## What it does
 Finds modules of `torch.nn` that have parameters, `nn.Parameter`s and `nn.Buffer` attributes that are made in code
 that Dynamo traces, where they are made: in the `__init__` of a class of one's own that is called there, too. There
-`super().__init__()` is reported as well.
+`super().__init__()` is reported as well, and `nn.Module.__init__(self)` whatever the module is made of.
 
 ## Why it costs
 Dynamo does not make parameters inside a graph (GB0264): it ends the graph, lets Python build the module and goes on.

@@ -1,4 +1,4 @@
-"""`max` and `min` of an iterator, with `key` or `default` or of pairs, split the graph.
+"""`max` and `min` of an iterator with `key` or `default`, or of pairs, split the graph.
 
 ## What it does
 Finds `max` and `min` of what a generator, `zip`, `enumerate`, `map`, `filter` or a method of a dict gives, one after
@@ -29,6 +29,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from compilelint.model import Hazard
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.tensors import tensors_within
 from compilelint.static.values import Sequence, Value, gives_tensors, options
@@ -47,21 +48,34 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     source = view.kind(node.args[0])
     iterates = _is_iterator(node.args[0], source, view)
+    generator = isinstance(node.args[0], ast.GeneratorExp)
+    outcome = "the whole function runs uncompiled" if generator else "the graph splits here"
+    hazard: Hazard | None = "frame-skip" if generator else None
     keywords = sorted(k.arg for k in node.keywords if k.arg and not (k.arg == "key" and _is_none(k.value)))
     if keywords and iterates and view.torch < (2, 14) and tensors_within(source) is None:
         yield Hit(
             node,
-            f"`{view.text(node)}` has `{'` and `'.join(keywords)}` for an iterator, which Dynamo leaves to Python: the"
-            " graph splits here",
-            f"make a list of constants first, `{node.func.id if isinstance(node.func, ast.Name) else 'max'}([...],"
-            f" {keywords[0]}=...)`, or loop",
+            f"`{view.text(node)}` has `{'` and `'.join(keywords)}` for an iterator, which Dynamo leaves to Python:"
+            f" {outcome}",
+            f"make a list of constants first, `{view.text(_of_list(node))}`, or loop",
+            hazard=hazard,
         )
     elif not keywords and _gives_pairs(source) and (iterates or gives_tensors(source)):
         yield Hit(
             node,
-            f"`{view.text(node)}` compares pairs, which Dynamo leaves to Python: the graph splits here",
+            f"`{view.text(node)}` compares pairs, which Dynamo leaves to Python: {outcome}",
             "compare numbers only, or make a list of constants first",
+            hazard=hazard,
         )
+
+
+def _of_list(node: ast.Call) -> ast.Call:
+    """The same call over a list: `max([len(p) for p in parts], default=0)`."""
+    items = node.args[0]
+    listed: ast.expr = ast.Call(ast.Name("list", ast.Load()), [items], [])
+    if isinstance(items, ast.GeneratorExp):
+        listed = ast.ListComp(items.elt, items.generators)
+    return ast.Call(node.func, [listed], node.keywords)
 
 
 def _is_none(node: ast.expr) -> bool:

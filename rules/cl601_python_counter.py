@@ -3,7 +3,8 @@
 ## What it does
 
 Finds `self.steps += 1`, `self.stats["calls"] += 1`, `SEEN += 1` and `self.log = self.log + "x"` in compiled code,
-where the value is an int or a str that lives on a module or in a global.
+where the value is an int or a str that lives on a module or in a global. Where no number becomes a symbol, as under
+`dynamic=False`, floats and what lives on plain objects count as well.
 
 ## Why it costs
 

@@ -1,4 +1,4 @@
-"""Code compiled with `dynamic=False` that driving code calls with inputs of many sizes compiles again for each size.
+"""Code compiled with all sizes static (`dynamic=False`) and called with many sizes compiles again for each size.
 
 ## What it does
 Finds `torch.compile(…, dynamic=False)`, or a `torch.compile` in a file that switches
@@ -11,7 +11,8 @@ With `dynamic=False` no size becomes a symbol. Every new shape is compiled from 
 further ones run uncompiled for good. Measured on torch 2.13: 4 sizes compile 4 times; without the argument, 2 times.
 
 ## Write instead
-- Leave `dynamic` out: the second size makes the dimension a symbol. `torch._dynamo.mark_dynamic(x, 0)` does so at once.
+- Leave `dynamic` out and `automatic_dynamic_shapes` on: the second size makes the dimension a symbol.
+  `torch._dynamo.mark_dynamic(x, 0)` does so at once.
 - Where one size per graph is wanted, pad inputs to a few sizes (buckets) and warm up with each.
 
 ## Limits
@@ -28,7 +29,15 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.questions import last_name
-from compilelint.static.facts.state import Scope, functions_in, own_nodes, parameters, written
+from compilelint.static.facts.state import (
+    Scope,
+    arguments_by_parameter,
+    functions_in,
+    names_in,
+    own_nodes,
+    parameters,
+    written,
+)
 from compilelint.static.project.dynamo_settings import set_in
 
 HAZARD = "recompile"
@@ -61,7 +70,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
                     node,
                     f"`{view.text(target)}` keeps all sizes static ({_why(node)}), and line {call.lineno} calls it"
                     f" with sizes that `{size}` decides: each compiles again, up to the recompile limit",
-                    "leave `dynamic` out, so that the second size becomes a symbol, or pad inputs to a few sizes",
+                    f"{_instead(node)}, so that the second size becomes a symbol, or pad inputs to a few sizes",
                     "likely",
                 )
                 return
@@ -78,6 +87,10 @@ def _why(call: ast.Call) -> str:
     return "`dynamic=False`" if _dynamic(call) is not None else "`automatic_dynamic_shapes = False`"
 
 
+def _instead(call: ast.Call) -> str:
+    return "leave `dynamic` out" if _dynamic(call) is not None else "leave `automatic_dynamic_shapes` on"
+
+
 def _dynamic(call: ast.Call) -> ast.expr | None:
     return next((keyword.value for keyword in call.keywords if keyword.arg == "dynamic"), None)
 
@@ -91,7 +104,7 @@ def _varying_size(call: ast.Call, name: str, scope: Scope, module: ast.Module) -
         if isinstance(loop, ast.For) and not (
             isinstance(loop.iter, (ast.Tuple, ast.List)) and len(loop.iter.elts) < MANY
         ):
-            varying |= {part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name)}
+            varying |= names_in(loop.target)
     for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
         for size in (size for made in _made(argument, scope) for size in _sizes(made, module)):
             found = [part.id for part in ast.walk(size) if isinstance(part, ast.Name) and part.id in varying]
@@ -136,10 +149,7 @@ def _sizes_returned(call: ast.Call, name: str, module: ast.Module, depth: int) -
     for function in functions_in(module):
         if function.name != name:
             continue
-        given = dict(
-            zip([part for part in parameters(function) if part not in ("self", "cls")], call.args, strict=False)
-        )
-        given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
+        given = arguments_by_parameter(call, function)
         for node in own_nodes(function):
             returned = node.value if isinstance(node, ast.Return) else None
             for made in _made(returned, function) if returned is not None else ():

@@ -3,8 +3,8 @@
 ## What it does
 Finds, in a compiled function, the first use of a parameter for which the code that calls it passes a number that a loop
 turns or that is read back from a tensor, a flag that is on in one call and off in another, lists and dicts that differ
-in length, keys or constants or that a loop makes longer, and several functions. A parameter that is handed on to
-another function is followed there.
+in length, keys or constants or that a loop makes longer, several functions, and functions that carry another number
+with them (`partial`, closures). A parameter that is handed on to another function is followed there.
 
 ## Why it costs
 The first call bakes the value into the graph and guards on it, `guidance == 1.0`. A number becomes an input when it is
@@ -37,6 +37,7 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, Passing, View, Watch
 from compilelint.static.facts.kept_numbers import keeper_of, stay_constant
+from compilelint.static.facts.number_uses import is_list_of_settings
 from compilelint.static.facts.state import first_use, loads, own_nodes, same_place
 from compilelint.static.values import (
     NONE,
@@ -122,7 +123,7 @@ def _variation(passing: Passing, node: ast.Name, view: View) -> Variation | None
     if all(isinstance(kind, (Const, Scalar)) and kind.type == "bool" for kind in kinds):
         both = {Const(True), Const(False)} <= set(kinds) or (passing.varies and Scalar("bool") in kinds)
         return ("the other flag", "for the other side", False) if both else None
-    if passing.varies and all(map(_is_list_of_settings, kinds)):
+    if passing.varies and all(map(is_list_of_settings, kinds)):
         return "a list of other values", "for each length and set of values", True
     if all(isinstance(kind, Sequence) for kind in kinds):
         return _of_sequences([kind for kind in kinds if isinstance(kind, Sequence)])
@@ -153,16 +154,6 @@ def _is_entry(parent: ast.AST | None, above: ast.AST | None) -> bool:
 def _is_function(kind: Value) -> bool:
     """A function of a library or at module level: one that is made anew each time has the same code."""
     return isinstance(kind, External) or (isinstance(kind, Function) and kind.closure is None)
-
-
-def _is_list_of_settings(kind: Value) -> bool:
-    """A list of unknown length, of numbers or texts: tensors in a list may differ as long as there are as many."""
-    if not isinstance(kind, Sequence) or kind.items is not None or kind.form not in ("list", "tuple", "set", "range"):
-        return False
-    return all(
-        isinstance(part, Const) or (isinstance(part, Scalar) and part.type in ("int", "float", "str"))
-        for part in options(kind.element)
-    )
 
 
 def _of_numbers(passing: Passing, kinds: list[Value], view: View, *, kept: bool) -> Variation | None:

@@ -4,7 +4,7 @@
 Finds, in a compiled function, the read of an attribute of an argument for which the code that calls it makes an object
 each time, a dataclass, a named tuple or another, with another value in that attribute: a text, a list of settings, a
 number that a loop is unrolled by or that picks from a list, a float for an operation that keeps numbers as they are.
-The same of an entry of a dict that is written down for each call.
+The same of an entry of a dict that is written down for each call. Under `dynamic=False` any number counts.
 
 ## Why it costs
 Dynamo looks into the object and guards on what the function reads there, `plan.kind == 'prefill'`. A new text, or
@@ -33,9 +33,9 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.kept_numbers import keeper_of, stay_constant
-from compilelint.static.facts.number_uses import computed_with, needed_as_constant, spellings
+from compilelint.static.facts.number_uses import computed_with, is_list_of_settings, needed_as_constant, spellings
 from compilelint.static.facts.state import first_read, is_integer, is_text, own_nodes, same_place, used_at
-from compilelint.static.values import UNKNOWN, Const, Scalar, Sequence, Value, options
+from compilelint.static.values import UNKNOWN, Scalar, options
 
 HAZARD = "recompile"
 WATCH = Watch(
@@ -72,7 +72,7 @@ def _baked_in(node: ast.Attribute | ast.Subscript, view: View) -> tuple[ast.expr
         return computed_with(node, places, view) or node, "no number becomes a symbol here"
     if is_text(value) or (value == UNKNOWN and _compared_with_text(places, view)):
         return used_at(node, view), "Dynamo guards on a text"
-    if all(map(_is_list_of_settings, options(value))):
+    if all(map(is_list_of_settings, options(value))):
         return used_at(node, view), "Dynamo guards on what is in a list"
     if is_integer(value) or value == UNKNOWN:
         return next(needed_as_constant(places, view), None)
@@ -89,13 +89,6 @@ def _compared_with_text(places: list[ast.expr], view: View) -> bool:
         for part in own_nodes(view.function)
         if isinstance(part, ast.Compare)
     )
-
-
-def _is_list_of_settings(kind: Value) -> bool:
-    """A list of unknown length, of numbers or texts."""
-    if not isinstance(kind, Sequence) or kind.items is not None or kind.form not in ("list", "tuple"):
-        return False
-    return kind.element != UNKNOWN and all(isinstance(part, (Const, Scalar)) for part in options(kind.element))
 
 
 BAD = (

@@ -33,7 +33,15 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.state import functions_in, own_nodes, parameters, root_of
+from compilelint.static.facts.questions import last_name
+from compilelint.static.facts.state import (
+    arguments_by_parameter,
+    functions_in,
+    names_in,
+    own_nodes,
+    parameters,
+    root_of,
+)
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.regions.batch_loops import calls_compiled
 from compilelint.static.tracer.varying import reached
@@ -92,10 +100,10 @@ def _deciding(
     """The variables that decide which of several parameters it is done to."""
     receiver, flag = switched
     found = {name for index in _indices(receiver) for name in reached(index, function)}
-    inner = _names(root_of(receiver))  # the parameter at hand, what goes with it in a loop, and what is gone through
+    inner = names_in(root_of(receiver))  # the parameter at hand, what goes with it in a loop, and what is gone through
     for loop in (parent for parent in around if isinstance(parent, ast.For)):
-        if _names(loop.target) & inner:
-            inner |= _names(loop.target) | _names(loop.iter)
+        if names_in(loop.target) & inner:
+            inner |= names_in(loop.target) | names_in(loop.iter)
             found |= {name for index in _indices(loop.iter) for name in reached(index, function)}
     for test in (*(parent.test for parent in around if isinstance(parent, ast.If)), *([flag] if flag else [])):
         names = reached(test, function)
@@ -110,10 +118,6 @@ def _indices(node: ast.expr) -> Iterator[ast.expr]:
             yield part.slice
 
 
-def _names(node: ast.expr) -> set[str]:
-    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-
-
 def _stage_here(deciding: set[str], around: list[ast.For | ast.If], view: View) -> tuple[str, int] | None:
     """The variable of a loop around compiled code that decides, with the loop's line."""
     loops = (parent for parent in around if isinstance(parent, ast.For))
@@ -122,27 +126,28 @@ def _stage_here(deciding: set[str], around: list[ast.For | ast.If], view: View) 
 
 def _stage_of_caller(deciding: set[str], view: View) -> tuple[str, int] | None:
     """The same, of a loop in another function, which calls this one for each stage."""
-    name = getattr(view.function, "name", "")
-    taken = [parameter for parameter in parameters(view.function) if parameter not in ("self", "cls")]
-    for function in functions_in(view.module) if deciding else ():
-        for loop in (node for node in own_nodes(function) if isinstance(node, ast.For)):
-            for call in (node for node in nodes_in(loop) if isinstance(node, ast.Call)):
-                called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-                if called != name:
-                    continue
-                given = dict(zip(taken, call.args, strict=False))
-                given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
-                passed = (given[parameter] for parameter in deciding if parameter in given)
-                names = {part for argument in passed for part in reached(argument, function)}
-                found = _turned(names, loop, view)
-                if found is not None:
-                    return found
+    for caller, loop, call in _calls_in_loops(view) if deciding else ():
+        given = arguments_by_parameter(call, view.function)
+        passed = [given[parameter] for parameter in deciding if parameter in given]
+        found = _turned({name for argument in passed for name in reached(argument, caller)}, loop, view)
+        if found is not None:
+            return found
     return None
+
+
+def _calls_in_loops(view: View) -> Iterator[tuple[ast.AST, ast.For, ast.Call]]:
+    """Each call of this function from a loop in the file, with the function and the loop that it stands in."""
+    name = getattr(view.function, "name", "")
+    for caller in functions_in(view.module):
+        for loop in (node for node in own_nodes(caller) if isinstance(node, ast.For)):
+            for call in (node for node in nodes_in(loop) if isinstance(node, ast.Call)):
+                if last_name(call.func) == name:
+                    yield caller, loop, call
 
 
 def _turned(names: set[str], loop: ast.For, view: View) -> tuple[str, int] | None:
     """The variable of a loop among some names, if the loop calls compiled code and takes more than a few turns."""
-    turning = sorted(names & _names(loop.target))
+    turning = sorted(names & names_in(loop.target))
     few = isinstance(loop.iter, (ast.List, ast.Tuple)) and len(loop.iter.elts) <= FEW
     return (turning[0], loop.lineno) if turning and not few and calls_compiled(loop, view.module) else None
 

@@ -33,8 +33,8 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.kept_numbers import KEPT
+from compilelint.static.facts.number_uses import is_list
 from compilelint.static.facts.passed_sizes import size_varies, varying_size
-from compilelint.static.values import Sequence, options
 
 HAZARD = "recompile"
 WATCH = Watch(
@@ -89,15 +89,10 @@ def _constants(node: ast.expr, view: View) -> Iterator[tuple[ast.expr, str]]:
             yield from ((part, "since it takes a number as it is") for part in [argument] if part)
     elif isinstance(node, ast.Subscript):
         of_list = isinstance(node.ctx, ast.Load) and not isinstance(node.slice, (ast.Slice, ast.Tuple))
-        if of_list and _is_list(node.value, view):
+        if of_list and is_list(node.value, view):
             yield node.slice, "to pick from the list"
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         yield node.right, "to know how long the list is"
-
-
-def _is_list(node: ast.expr, view: View) -> bool:
-    kinds = options(view.kind(node))
-    return all(isinstance(kind, Sequence) and kind.form in ("list", "tuple") for kind in kinds)
 
 
 def _gone_through(node: ast.expr, view: View) -> str | None:

@@ -58,13 +58,13 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         names = {compiled, model}
         if not _replaces(node, names, view):
             continue
-        ran = _ran(compiled, node, view) or _ran(model, node, view)
+        ran = _ran(compiled, node, view)
         if ran is not None and not is_reset_after(node.lineno, view.function):
             yield Hit(
                 node if isinstance(node, ast.Call) else node.targets[0],
-                f"`{compiled}` has run (line {ran}) when this puts another module into it: Dynamo guards on the classes"
-                " of submodules, so the next call compiles the whole model again",
-                "change the model first, then compile it and call it",
+                f"`{view.text(node)}` puts another module into `{compiled}`, which has run (line {ran}): Dynamo guards"
+                " on the classes of submodules, so the next call compiles the whole model again",
+                f"do it before the first call of `{compiled}`, or compile by itself the part that is replaced",
                 "likely",
             )
             return

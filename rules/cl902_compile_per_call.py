@@ -2,9 +2,10 @@
 
 ## What it does
 
-Finds `torch.compile(...)` inside a loop whose turns don't change what is compiled, and in a function that compiles
-something long-lived (an attribute, a global, a function defined on the spot), calls the result on its own arguments,
-and drops it; also in a method that another one calls each time before it calls the result.
+Finds `torch.compile(...)`, or the call of a function of the project that does nothing but wrap it, inside a loop whose
+turns don't change what is compiled. Finds `torch.compile(...)` in a function that compiles something long-lived (an
+attribute, a global, a function defined on the spot), calls the result on its own arguments, and drops it; also in a
+method that another one calls each time before it calls the result.
 
 ## Why it costs
 
@@ -30,7 +31,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.state import functions_in, own_names, own_nodes, parameters, root_of
+from compilelint.static.facts.state import functions_in, names_in, own_names, own_nodes, parameters, root_of
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import Function, Value, options
 
@@ -71,7 +72,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     loop = next((parent for parent in view.parents(node) if isinstance(parent, (ast.For, ast.While))), None)
     if loop is not None:
-        repeated = not _names(node) & _bound_in(loop)
+        repeated = not names_in(node) & _bound_in(loop)
         unit = "turn of the loop"
     else:
         repeated = direct and name != "" and _is_long_lived(node.args[0], view) and _is_called_on_argument(node, view)
@@ -79,7 +80,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if repeated:
         yield Hit(
             node,
-            f"`{view.text(node)}` runs again on every {unit}: wrapping costs milliseconds each time,"
+            f"`{view.text(node)}` {'runs' if direct else 'calls `torch.compile`'} again on every {unit}: wrapping costs"
+            " milliseconds each time,"
             " and what the closure captured is guarded, so a new value in it compiles again",
             "compile once, where the model is built, and keep the result; pass what varies as an argument",
             confidence="likely",
@@ -87,6 +89,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 
 def _wraps(value: Value) -> bool:
+    """Whether a value is a function that only stands around `torch.compile`."""
     return isinstance(value, Function) and _gives_compiled(value.ref.node)
 
 
@@ -209,10 +212,6 @@ def _is_long_lived(compiled: ast.expr, view: View) -> bool:
         return root.id == "self"
     nested = {n.name for n in own_nodes(view.function) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))}
     return root.id in nested or root.id not in own_names(view.function)
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def _bound_in(loop: ast.For | ast.While) -> set[str]:

@@ -28,7 +28,7 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.compiled_pairs import compiled_pairs, is_reset_after, lines_of_calls
-from compilelint.static.facts.state import functions_in, own_nodes
+from compilelint.static.facts.state import functions_in, names_in, own_nodes
 
 HAZARD = "stale-result"
 REGISTERING = frozenset(
@@ -71,15 +71,11 @@ def _whole(hooked: ast.expr, function: ast.AST) -> str:
     """What is hooked, as it is spelled; for the variable of a loop over a module's parts, that module."""
     if isinstance(hooked, ast.Name):
         for loop in own_nodes(function):
-            if isinstance(loop, ast.For) and hooked.id in _names(loop.target):
+            if isinstance(loop, ast.For) and hooked.id in names_in(loop.target):
                 for call in ast.walk(loop.iter):
                     if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in PARTS:
                         return ast.unparse(call.func.value)
     return ast.unparse(hooked)
-
-
-def _names(target: ast.expr) -> set[str]:
-    return {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
 
 
 def _attached_late(view: View) -> tuple[str, str] | None:

@@ -24,6 +24,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.compiled_pairs import is_reset_after
 from compilelint.static.facts.state import own_nodes
 from compilelint.static.project.definitions import FunctionRef, class_members
 from compilelint.static.values import (
@@ -58,7 +59,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         if not isinstance(call, ast.Call) or call.lineno >= line:
             continue
         if any(takes(model, owner, name, view) for model in compiled_models(view.kind(call.func))):
-            if not has_reset(view, line):
+            if not is_reset_after(line, view.function):
                 message = f"`{owner.ref.qualname}.{name}` is replaced after compiled code ran (line {call.lineno})"
                 yield Hit(
                     place,
@@ -122,14 +123,6 @@ def held_by(value: Value, depth: int = 0) -> Iterator[Instance]:
         inside = value.items if isinstance(value, ExternalInstance) else options(element_of(value))
         for option in inside:
             yield from held_by(option, depth + 1)
-
-
-def has_reset(view: View, line: int) -> bool:
-    """Whether the function throws compiled code away further down."""
-    return any(
-        isinstance(part, ast.Call) and part.lineno > line and ast.unparse(part.func).endswith(".reset")
-        for part in own_nodes(view.function)
-    )
 
 
 BAD = (

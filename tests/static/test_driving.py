@@ -224,3 +224,29 @@ def test_what_differs_says_how_often_it_compiles(name: str) -> None:
     driver, expected = PASSED[name]
     found = {(f.rule, f.confidence) for f in check({"main.py": FLAGGED + driver}) if f.rule in ("CL618", "CL627")}
     assert found == ({expected} if expected else set())
+
+
+@pytest.mark.parametrize(
+    ("setting", "option", "instead"),
+    [
+        ("", ", dynamic=False", "leave `dynamic` out"),
+        ("torch._dynamo.config.automatic_dynamic_shapes = False", "", "leave `automatic_dynamic_shapes` on"),
+    ],
+)
+def test_what_to_do_about_static_sizes_names_what_made_them_so(setting: str, option: str, instead: str) -> None:
+    driver = f"step = torch.compile(abs{option})\nfor n in range(2, 9):\n    step(torch.ones(n))\n"
+    found = [f for f in check({"main.py": f"import torch\n{setting}\n{driver}"}) if f.rule == "CL621"]
+    assert [f.instead.startswith(instead) for f in found] == [True]
+
+
+@pytest.mark.parametrize(
+    ("call", "hazard", "instead"),
+    [
+        ("max((len(p) for p in parts), default=0)", "frame-skip", "`max([len(p) for p in parts], default=0)`"),
+        ("max(map(len, parts), default=0)", "graph-break", "`max(list(map(len, parts)), default=0)`"),
+    ],
+)
+def test_only_a_generator_takes_the_whole_function_with_it(call: str, hazard: str, instead: str) -> None:
+    code = f"import torch\n@torch.compile\ndef step(x, parts=('a', 'bc')):\n    return x * {call}\n"
+    found = [f for f in check({"main.py": code}) if f.rule == "CL529"]
+    assert [(f.hazard, instead in f.instead) for f in found] == [(hazard, True)]

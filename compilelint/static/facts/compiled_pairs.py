@@ -48,6 +48,6 @@ def is_reset_after(line: int, function: ast.AST) -> bool:
     return any(
         isinstance(node, ast.Call)
         and node.lineno > line
-        and ast.unparse(node.func).endswith(("_dynamo.reset", "compiler.reset"))
+        and ast.unparse(node.func).endswith(("dynamo.reset", "compiler.reset"))
         for node in own_nodes(function)
     )

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 from functools import lru_cache
 
-from compilelint.static.facts.state import functions_in, own_nodes, own_statements, parameters
+from compilelint.static.facts.state import functions_in, names_in, own_nodes, own_statements, parameters
 from compilelint.static.project.definitions import assignments
-from compilelint.static.project.syntax import nodes_in, statements_in
+from compilelint.static.project.syntax import statements_in
 
 MAX_ROUNDS = 6
 """A constructor hands what differs on to the constructors it calls; deeper nesting than this is not looked for."""
@@ -31,7 +31,7 @@ def _made_of_differing(owner: ast.ClassDef, module: ast.Module) -> Iterator[str]
     names = _differing(module).get(owner.name, frozenset())
     for node in own_statements(made) if made is not None and names else ():
         for target, value in assignments(node) if isinstance(node, (ast.Assign, ast.AnnAssign)) else ():
-            if isinstance(target, ast.Attribute) and _names_in(value) & names:
+            if isinstance(target, ast.Attribute) and names_in(value) & names:
                 yield target.attr
 
 
@@ -72,22 +72,18 @@ def _scopes(
         ]
         if calls:
             loops = [node for node in own_nodes(scope) if isinstance(node, (ast.For, ast.comprehension))]
-            turning = frozenset().union(*(_names_in(loop.target) for loop in loops))
+            turning = frozenset().union(*(names_in(loop.target) for loop in loops))
             yield classes.get(scope, ""), turning, calls
 
 
 def _given(call: ast.Call, made: ast.FunctionDef) -> Iterator[tuple[str, set[str]]]:
     """The parameters of a constructor that a call passes something for, with the names in it."""
     for parameter, argument in zip(parameters(made)[1:], call.args, strict=False):
-        yield parameter, _names_in(argument)
+        yield parameter, names_in(argument)
     for keyword in call.keywords:
         if keyword.arg is not None:
-            yield keyword.arg, _names_in(keyword.value)
+            yield keyword.arg, names_in(keyword.value)
 
 
 def _constructor(owner: ast.ClassDef) -> ast.FunctionDef | None:
     return next((part for part in owner.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"), None)
-
-
-def _names_in(node: ast.AST) -> set[str]:
-    return {part.id for part in nodes_in(node) if isinstance(part, ast.Name)}

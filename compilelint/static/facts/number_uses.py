@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from compilelint.rule import View
 from compilelint.static.facts.state import held, own_nodes, same_place
-from compilelint.static.values import ExternalInstance, Mapping, Sequence, Value, options
+from compilelint.static.values import Const, ExternalInstance, Mapping, Scalar, Sequence, Value, options
 
 
 def spellings(node: ast.Attribute | ast.Subscript, view: View) -> list[ast.expr]:
@@ -49,13 +49,25 @@ def needed_as_constant(places: list[ast.expr], view: View) -> Iterator[tuple[ast
         if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "range":
             bounds = [bound for bound in part.args if any(same_place(bound, place) for place in places)]
             yield from ((bound, "the loop is unrolled by it") for bound in bounds)
-        elif isinstance(part, ast.Subscript) and _is_list(part.value, view):
+        elif isinstance(part, ast.Subscript) and is_list(part.value, view):
             picked = [part.slice] if any(same_place(part.slice, place) for place in places) else []
             yield from ((index, "it picks from a list") for index in picked)
 
 
-def _is_list(node: ast.expr, view: View) -> bool:
+def is_list(node: ast.expr, view: View) -> bool:
+    """Whether an expression is a list or tuple in any case."""
     return all(isinstance(kind, Sequence) and kind.form in ("list", "tuple") for kind in options(view.kind(node)))
+
+
+def is_list_of_settings(value: Value) -> bool:
+    """Whether a value is a list of unknown length, of numbers or texts, not of tensors."""
+    if (
+        not isinstance(value, Sequence)
+        or value.items is not None
+        or value.form not in ("list", "tuple", "set", "range")
+    ):
+        return False
+    return all(isinstance(part, (Const, Scalar)) for part in options(value.element))
 
 
 def _starts_with(node: ast.expr, place: ast.expr) -> bool:

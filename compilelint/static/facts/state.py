@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from compilelint.rule import View
 from compilelint.static.project.bodies import WithoutBody
-from compilelint.static.project.syntax import children, inner_statements, statements_in
+from compilelint.static.project.syntax import children, inner_statements, nodes_in, statements_in
 from compilelint.static.values import (
     UNKNOWN,
     Class,
@@ -85,6 +85,18 @@ def parameters(scope: Scope) -> tuple[str, ...]:
     every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     every += [extra for extra in (arguments.vararg, arguments.kwarg) if extra is not None]
     return tuple(argument.arg for argument in every)
+
+
+def arguments_by_parameter(call: ast.Call, function: Scope) -> dict[str, ast.expr]:
+    """What a call passes for each parameter of a function, its receiver left out, as far as it is written down."""
+    taken = [parameter for parameter in parameters(function) if parameter not in ("self", "cls")]
+    named = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
+    return dict(zip(taken, call.args, strict=False)) | named
+
+
+def names_in(node: ast.AST) -> set[str]:
+    """The variables that stand in `node`, whether it reads or sets them."""
+    return {part.id for part in nodes_in(node) if isinstance(part, ast.Name)}
 
 
 def root_of(node: ast.expr) -> ast.expr:
