@@ -47,10 +47,12 @@ from compilelint.static.values import (
 )
 
 HAZARD = "graph-break"
+EXTREMES = frozenset({"builtins.max", "builtins.min"})
 LARGEST = frozenset({"heapq.nlargest", "heapq.nsmallest"})
 WATCH = Watch(nodes=(ast.Call,), names=frozenset({"sorted", "sort", "max", "min", "nlargest", "nsmallest"}))
 INSTEAD = "stack them and order on the device: `torch.stack(items).sort()`, `.max()`, `.min()`"
 BY_NUMBER = "sort by a number or text of each, `sorted(items, key=lambda item: item.size)`, or outside compiled code"
+BY_LOOP = "sort, which compiles by a number or text of each: `sorted(items, key=lambda item: item.size)[-1]`, or loop"
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
@@ -64,8 +66,10 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         message = f"`{text}` has Python order tensors by value, which Dynamo cannot trace: the graph splits here"
         yield Hit(node, message, INSTEAD, confidence)
     elif any(is_object(value, view) for value in compared):
-        message = f"`{text}` has Python order objects, and Dynamo sorts numbers and texts only: the graph splits here"
-        yield Hit(node, message, BY_NUMBER, "likely")
+        picks = view.callee(node) in EXTREMES
+        does = "picks from objects by keyword" if picks else "has Python order objects"
+        message = f"`{text}` {does}, which Dynamo does for constants only: the graph splits here"
+        yield Hit(node, message, BY_LOOP if picks else BY_NUMBER, "likely")
 
 
 def values_compared(node: ast.Call, view: View) -> tuple[Value, ...]:
@@ -79,7 +83,7 @@ def values_compared(node: ast.Call, view: View) -> tuple[Value, ...]:
     if callee in LARGEST and len(node.args) > 1:
         return items_of(view.kind(node.args[1])), *key
     not_traced = {"key"} if view.torch >= (2, 14) else {"key", "default"}
-    if callee in ("builtins.max", "builtins.min") and keywords & not_traced and len(node.args) == 1:
+    if callee in EXTREMES and keywords & not_traced and len(node.args) == 1:
         return items_of(view.kind(node.args[0])), *key
     return ()
 

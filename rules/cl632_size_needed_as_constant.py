@@ -15,6 +15,7 @@ up to the recompile limit of 8. With `mark_dynamic` it is an error. Measured on 
 - Parts of a fixed size, with the last one padded: `x.unflatten(1, (-1, 8))`. `x.split(8)` compiles once for each number
   of parts.
 - `torch.log` of a tensor, `math.sqrt` or `n ** 0.5` for `math.log`, which has no symbolic form.
+- A tensor in a buffer for a list that is indexed by a size.
 - Or pad inputs to a few sizes and warm up with each.
 
 A list that is longer or shorter each time compiles for each length in the same way. Stack what is in it.
@@ -51,6 +52,12 @@ COUNTS = {
     **dict.fromkeys(("adaptive_avg_pool1d", "adaptive_max_pool1d"), (1, "output_size")),
 }
 """What needs a number as a constant: position and name of the parameter, of a method the tensor not counted."""
+TAKEN_AS_IS = "since it takes a number as it is"
+FROM_LIST = "to pick from the list"
+INSTEAD = {
+    TAKEN_AS_IS: "compute with tensors (`torch.log` for `math.log`) or with operators (`n ** 0.5`)",
+    FROM_LIST: "keep the table in a buffer and index that",
+}
 _METHODS = frozenset({"chunk", "tensor_split", "unfold"})
 
 
@@ -59,15 +66,17 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     pinned: list[tuple[ast.expr, str, str]] = []
     if isinstance(node, (ast.For, ast.ListComp, ast.GeneratorExp)):
         iterated = [node.iter] if isinstance(node, ast.For) else [turn.iter for turn in node.generators]
-        pinned = [(part, size, "to unroll the loop") for part in iterated if (size := _gone_through(part, view))]
+        pinned = [(part, size, "to be unrolled") for part in iterated if (size := _gone_through(part, view))]
     elif isinstance(node, ast.expr):
         pinned = [(node, size, why) for part, why in _constants(node, view) if (size := varying_size(part, view))]
     for place, size, why in pinned[:1]:
+        what = f"`{view.text(place)}`" if place is node else f"the loop over `{view.text(place)}`"
         yield Hit(
             place,
-            f"`{view.text(place)}` needs `{size}` as a constant {why}, and driving code passes another size each time:"
+            f"{what} needs `{size}` as a constant {why}, and driving code passes another size each time:"
             " Dynamo guards on the very size, so each compiles this function again",
-            "use one operation over the dimension, parts of a fixed size, or pad the input to a few sizes",
+            INSTEAD.get(why, "use one operation over the dimension, parts of a fixed size")
+            + ", or pad the input to a few sizes",
             "likely",
         )
 
@@ -86,11 +95,11 @@ def _constants(node: ast.expr, view: View) -> Iterator[tuple[ast.expr, str]]:
         elif view.callee(node) in KEPT:
             name, position = KEPT[view.callee(node)]
             argument = view.argument(node, position, name)
-            yield from ((part, "since it takes a number as it is") for part in [argument] if part)
+            yield from ((part, TAKEN_AS_IS) for part in [argument] if part)
     elif isinstance(node, ast.Subscript):
         of_list = isinstance(node.ctx, ast.Load) and not isinstance(node.slice, (ast.Slice, ast.Tuple))
         if of_list and is_list(node.value, view):
-            yield node.slice, "to pick from the list"
+            yield node.slice, FROM_LIST
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         yield node.right, "to know how long the list is"
 
