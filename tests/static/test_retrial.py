@@ -149,6 +149,17 @@ def test_one_edit_after_another_is_told_from_what_was_kept_first(project: Projec
     assert not project.edited("out = x.mul(factor)", "out = x * factor")
 
 
+def test_a_function_that_rules_ask_about_now_is_walked_where_it_is_used(project: Project) -> None:
+    text = "\ndef fast(model, really=False):\n    known = torch.is_tensor(model)\n"
+    project.ops.write_text(f"{OPS}{text}    if really:\n        return model\n    return model\n")
+    project.model.write_text(
+        "import torch\nfrom lib.ops import fast\n\ndef train(net, x: torch.Tensor):\n"
+        '    """Without torch.compile."""\n    for _ in range(3):\n        x = fast(net)(x)\n    return x\n'
+    )
+    assert project.edited("        return model\n", "        return torch.compile(model)\n")
+    assert [finding.rule for finding in project.lint(project.cache).findings] == ["CL902"]
+
+
 def test_of_a_method_nothing_is_told(project: Project) -> None:
     project.ops.write_text(OPS.replace("def scaled(x", "class Ops:\n  @staticmethod\n  def scaled(x"))
     project.model.write_text(MODEL.replace("halves, scaled", "Ops, halves").replace("scaled(", "Ops.scaled("))

@@ -29,6 +29,7 @@ class Dispatch:
         self._by_test: dict[RegionKind, list[Rule]] = {}
         self._nodes: dict[Scope, ScopeNodes] = {}
         self._plans: dict[tuple[Scope, RegionKind, bool], Plan] = {}
+        self._kinds = [rule.watch.kinds for rule in rules if rule.watch.kinds is not None]
         self._of_some_files = [rule for rule in rules if rule.watch.files is not None]
         for rule in rules:
             for region in rule.watch.regions:
@@ -86,6 +87,10 @@ class Dispatch:
         if region not in self._by_callee:
             self._by_callee[region] = _ByCallee(self._watching.get((region, ast.Call), []))
         return self._by_callee[region]
+
+    def is_of_concern(self, value: Value) -> bool:
+        """Whether some rule looks at nodes for their being of this kind."""
+        return any(asked(value) for asked in self._kinds)
 
     def by_test(self, region: RegionKind) -> Sequence[Rule]:
         """The rules that every truth test concerns."""

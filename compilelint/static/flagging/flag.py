@@ -16,7 +16,7 @@ from compilelint.static.flagging.view import FrameView, Scope
 from compilelint.static.project.parts import PLAN, Pattern
 from compilelint.static.project.places import span_of
 from compilelint.static.tracer.frame import Frame, Mode
-from compilelint.static.values import UNKNOWN, Const, Union
+from compilelint.static.values import UNKNOWN, Const, Union, Value
 
 _RESUMABLE_CONTEXTS = frozenset(
     [
@@ -92,6 +92,10 @@ class Flagger:
             for rule, node in self._asked(view, region)
             for _ in rule.check(node, view)
         )
+
+    def is_of_concern(self, value: Value) -> bool:
+        """Whether some rule looks at nodes for their being of this kind."""
+        return self._dispatch.is_of_concern(value)
 
     def _asked(self, view: FrameView, region: RegionKind) -> Iterator[tuple[Rule, ast.AST]]:
         """The rules to ask, each with a node that some path reached."""

@@ -18,6 +18,7 @@ from compilelint.static.tracer.frame import Frame
 from compilelint.static.tracer.plain import NotingTracer, Plain, repeated
 from compilelint.static.units.reading import readings
 from compilelint.static.units.work import Reading, Task
+from compilelint.static.values import Function
 
 
 @record(frozen=True, slots=True)
@@ -79,7 +80,8 @@ class Retrial:
     def read(self, path: str, name: str, plain: Plain) -> Read | None:
         """What the function `name` of a file reads today for the calls that `plain` tells of.
 
-        None where it gives something else than it says there, is not plain any more, or rules have something to say.
+        None where it gives something else than it says there, is not plain any more, or rules have something to
+        say about it or to ask about its calls.
         """
         self._program.begin()
         module = self._program.module(self._names[path]) if path in self._names else None
@@ -92,6 +94,8 @@ class Retrial:
             if json.dumps(repeated(plain, refs[0], tracer)) != json.dumps(plain):
                 return None
             flagger = self._flagger()
+            if flagger.is_of_concern(Function(refs[0])):  # then rules have something to ask where it is called
+                return None
             for frame in frames if plain["shown"] else ():
                 frame.caller = _Anybody()  # type: ignore[assignment]
                 if not flagger.is_silent(frame, _ViewFromAnywhere):
