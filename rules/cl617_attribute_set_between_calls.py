@@ -3,8 +3,8 @@
 ## What it does
 Finds, in compiled code, the first read of a text, a list, a flag, or something that is None at times, where the code
 that calls the compiled function gives it another value between two of its calls: directly, through a method or helper
-it calls, or by entering a context manager. Of numbers it finds the comparison that asks about the value, or else the
-first computation with it.
+it calls, or by entering a context manager. Of numbers it finds the loop that one bounds or the list that it picks from,
+or else the comparison that asks about the value, or else the first computation with it.
 
 ## Why it costs
 Dynamo guards on what it read: the value of a text or flag, the length of a list, the exact number that was compared.
