@@ -101,8 +101,10 @@ def _is_read_later(name: str, assignment: ast.stmt, view: View) -> bool:
     if any(isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names for node in ast.walk(scope)):
         return True
     reads = list(_reads(scope, name))
-    end = assignment.end_lineno or assignment.lineno
-    if any(read.lineno > end for read in reads if not _rebound_between(name, assignment, read, view)):
+    end = (assignment.end_lineno or assignment.lineno, assignment.end_col_offset or 0)
+    if any(
+        (read.lineno, read.col_offset) > end for read in reads if not _rebound_between(name, assignment, read, view)
+    ):
         return True
     for parent in view.parents(assignment):
         if isinstance(parent, (ast.For, ast.While)) and not _binds(parent, name):
@@ -212,6 +214,10 @@ def train(model, batches):
     for batch in batches:
         model(batch)
         model = torch.compile(model)
+
+
+def both(model, x):
+    fast = torch.compile(model); return fast(x) - model(x)
 
 
 compiled = torch.compile(nn.Linear(4, 4))
