@@ -56,6 +56,24 @@ def test_what_python_calls_is_walked(expression: str) -> None:
     assert "CL201" in {finding.rule for finding in found}, found
 
 
+WIDTH = """
+class Width:
+    def __init__(self, x):
+        self.x = x
+
+    def __int__(self):
+        return self.x.tolist()[0]
+
+
+@torch.compile"""
+
+
+def test_each_class_that_an_object_may_be_of_says_how_it_is_converted() -> None:
+    source = KEYS.replace("@torch.compile", WIDTH).replace("x: torch.Tensor", "x: torch.Tensor, wide: bool")
+    found = check({"m.py": source.replace("{expression}", "x * int(Size(x > 0) if wide else Width(x))")})
+    assert {"CL201", "CL203"} <= {finding.rule for finding in found}, found
+
+
 @pytest.mark.parametrize(
     "expression",
     [

@@ -99,13 +99,19 @@ def _either(left: Value, name: str, right: Value, reflected: str, node: ast.AST,
 
 
 def converted(value: Value, names: tuple[str, ...], node: ast.AST | None, frame: Frame) -> Value | None:
-    """What `int(value)` and the like give where the project's class says how: by the first of `names` that it has."""
-    for option in () if isinstance(value, _PLAIN) else options(value):
-        for name in names:
-            found = own_method(option, name, (), node, frame)
-            if found is not None:
-                return found
-    return None
+    """What `int(value)` and the like give where the project's class says how: by the first of `names` that it has.
+
+    None unless all that `value` may be has one; what some of it has is walked all the same.
+    """
+    if isinstance(value, _PLAIN):
+        return None
+    given = [_first_of(option, names, node, frame) for option in options(value)]
+    known = [result for result in given if result is not None]
+    return join_all(known) if len(known) == len(given) else None
+
+
+def _first_of(owner: Value, names: tuple[str, ...], node: ast.AST | None, frame: Frame) -> Value | None:
+    return next((found for name in names if (found := own_method(owner, name, (), node, frame)) is not None), None)
 
 
 def own_method(owner: Value, name: str, args: tuple[Value, ...], node: ast.AST | None, frame: Frame) -> Value | None:
