@@ -6,6 +6,7 @@ import ast
 import io
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -237,7 +238,7 @@ def test_broken_ones_are_told_in_one_line(net: Path, capsys: Capture) -> None:
     said = capsys.readouterr()
     assert said.err.splitlines() == [
         "compilelint: a.ipynb:2: not a notebook, as it is not valid JSON: Expecting value",
-        "compilelint: b.ipynb:cell 2:2: not valid Python: invalid syntax",
+        f"compilelint: b.ipynb:cell 2:2: not valid Python {sys.version_info[0]}.{sys.version_info[1]}: invalid syntax",
     ]
     assert main(["a.ipynb"]) == 2
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from compilelint.cli import main
+
+RUNNING = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 HAZARD = """\
 import torch
@@ -23,13 +26,13 @@ CHAIN = HAZARD.replace("x.sum()", f"x{'.sin()' * 400}.sum()")
 SUM = HAZARD.replace("x.sum()", f"({' + '.join(['x'] * 2000)}).sum()")
 
 UNREADABLE = {
-    "syntax": (b"def f(:\n", "bad.py:1: not valid Python: "),
+    "syntax": (b"def f(:\n", f"bad.py:1: not valid Python {RUNNING}: "),
     "no encoding": (b"# caf\xe9\n", "bad.py: not UTF-8, "),
     "another encoding": (b"# coding: latin-1\nx = 1\n".replace(b"latin-1", b"klingon"), "bad.py: not UTF-8, "),
     "UTF-16": ("x = 1\n".encode("utf-16"), "bad.py: not UTF-8, "),
     "a program": (b"\x7fELF\x02\x01\x01\0\xff\xfe" * 100, "bad.py: not UTF-8, "),
     "null bytes": (b"x = 1\n\0\n", "bad.py: "),
-    "deep nesting": (b"x = " + b"(" * 5000 + b"1" + b")" * 5000, "bad.py:1: not valid Python: "),
+    "deep nesting": (b"x = " + b"(" * 5000 + b"1" + b")" * 5000, f"bad.py:1: not valid Python {RUNNING}: "),
 }
 READABLE = {
     "latin-1 as declared": b"# coding: latin-1\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from compilelint.static.project.index import Import, ModuleIndex, index_source
 from compilelint.static.project.naming import module_name
 from compilelint.static.project.program import ReadError, read_module
+
+RUNNING = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def index(source: str, name: str = "pkg.mod", is_package: bool = False) -> ModuleIndex:
@@ -60,6 +63,23 @@ def words(binding: object) -> str:
 )
 def test_bindings(source: str, bindings: dict[str, str]) -> None:
     assert told(index(source)) == bindings
+
+
+@pytest.mark.parametrize(
+    ("source", "earlier"),
+    [
+        ("m = C()\nm = m.cuda()\nm = torch.compile(m)", {"m": ["C()", "m.cuda()"]}),
+        ("def f(): pass\nf = wrap(f)", {"f": ["FunctionDef:1"]}),
+        ("from m import f\nf = wrap(f)", {"f": ["m:f"]}),
+        ("m = C()\nm = m.cuda()\nm = D()", {}),
+        ("m = m.cuda()", {}),
+        ("a = 1\na = 2\nb = b", {}),
+    ],
+)
+def test_what_a_name_was_before_it_was_bound_to_something_made_of_it(
+    source: str, earlier: dict[str, list[str]]
+) -> None:
+    assert {name: [words(b) for b in bound] for name, bound in index(source).earlier.items()} == earlier
 
 
 @pytest.mark.parametrize(
@@ -130,8 +150,8 @@ def test_module_names(file: str, name: str, root: str, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "message", "line"),
     [
-        (b"def f(:\n", "not valid Python: invalid syntax", 1),
-        (b"x = 1\ny = (\n", "not valid Python: '(' was never closed", 2),
+        (b"def f(:\n", f"not valid Python {RUNNING}: invalid syntax", 1),
+        (b"x = 1\ny = (\n", f"not valid Python {RUNNING}: '(' was never closed", 2),
         (b"x = '\xff'\n", "not UTF-8", None),
         (b"x = 1\0\n", "null bytes", None),
     ],

@@ -60,6 +60,15 @@ ROOTS = {
     ),
     "of an object": ("class C:\n    def forward(self, x): probe(x)\nm = torch.compile(C())", {"C.forward"}),
     "m.compile()": ("class M(nn.Module):\n    def forward(self, x): probe(x)\nm = M()\nm.compile()", {"M.forward"}),
+    "of what a name was before it was bound to something made of it": (
+        "class C:\n    def forward(self, x): probe(x)\nm = C()\nm = m.cuda()\nm = torch.compile(m)",
+        set(),
+    ),
+    "the same with a module, through what gives it back": (
+        "def kept(m): return m\ndef f(x): probe(x)\nf = kept(f)\nf = kept(f)\nf = torch.compile(f)",
+        {"f"},
+    ),
+    "of a name that nothing but itself is made of": ("def f(x): probe(x)\nm = m.cuda()\nm = torch.compile(m)", set()),
     "in a function that compiles": ("def f(x): probe(x)\ndef make():\n    return torch.compile(f)", {"f"}),
     "a Lightning step": (
         "class L(LightningModule):\n    def forward(self, x): pass\n    def training_step(self, b, i): probe(b)\n"

@@ -49,8 +49,9 @@ class ModuleIndex:
     speaking: list[int] = field(default_factory=list)
     """The 1-based lines that mention compilation, see `COMPILE_WORDS`."""
     bindings: dict[str, Binding] = field(default_factory=dict)
-    replaced: dict[str, Binding] = field(default_factory=dict)
-    """What a name was bound to before `step = torch.compile(step)` bound it anew."""
+    earlier: dict[str, list[Binding]] = field(default_factory=dict)
+    """What a name was bound to, oldest first, before it was bound to something made of itself: `net = net.cuda()`,
+    `step = torch.compile(step)`."""
     otherwise: dict[str | ast.expr, ast.Constant] = field(default_factory=dict)
     """What the handler of a `try` binds a name to that its body binds to an import (by name) or to an expression (by
     that): `None` where a library is absent, `False` for a flag that says it is there."""
@@ -74,8 +75,10 @@ def _bind(body: Iterable[ast.stmt], module: ModuleIndex, *, nested: bool) -> Non
         for name, binding in _bound_by(statement, module):
             if nested and name in module.bindings:
                 continue
-            if name in module.bindings and isinstance(binding, ast.expr) and _compiles(name, binding):
-                module.replaced.setdefault(name, module.bindings[name])
+            if name in module.bindings and isinstance(binding, ast.expr) and _mentions(name, binding):
+                module.earlier.setdefault(name, []).append(module.bindings[name])
+            else:
+                module.earlier.pop(name, None)
             module.bindings[name] = binding
         for block in _blocks(statement):
             _bind(block, module, nested=True)
@@ -102,15 +105,9 @@ def _bound_in(body: Iterable[ast.stmt], module: ModuleIndex) -> Iterator[tuple[s
         yield from _bound_by(statement, module)
 
 
-def _compiles(name: str, binding: ast.expr) -> bool:
-    """Whether an expression compiles what a name stands for: `torch.compile(step)`."""
-    called = binding.func if isinstance(binding, ast.Call) else None
-    return (
-        isinstance(binding, ast.Call)
-        and isinstance(called, ast.Attribute)
-        and called.attr == "compile"
-        and any(isinstance(argument, ast.Name) and argument.id == name for argument in binding.args)
-    )
+def _mentions(name: str, binding: ast.expr) -> bool:
+    """Whether an expression is made of what a name stands for: `torch.compile(step)`."""
+    return any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(binding))
 
 
 def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:

@@ -70,7 +70,8 @@ def parse_module(data: bytes, path: Path, name: str) -> ModuleIndex:
     try:
         return index_source(path, name, path.name == "__init__.py", source)
     except SyntaxError as error:
-        raise ReadError(f"not valid Python: {error.msg}", error.lineno) from error
+        running = ".".join(map(str, sys.version_info[:2]))  # whose syntax is read: of later ones there is more
+        raise ReadError(f"not valid Python {running}: {error.msg}", error.lineno) from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise ReadError(f"cannot be parsed: {error}") from error
 
@@ -264,10 +265,9 @@ class Program:
         binding = module.bindings.get(name)
         return self._through_stars(module, name, hops) if binding is None else self._meaning(binding, module, hops)
 
-    def before_compiling(self, module: ModuleIndex, name: str) -> Definition | None:
-        """What a module-level name meant until `name = torch.compile(name)`; None without such a statement."""
-        binding = module.replaced.get(name)
-        return None if binding is None else self._meaning(binding, module, 0)
+    def earlier(self, module: ModuleIndex, name: str) -> list[Definition | None]:
+        """What a module-level name meant, oldest first, before it was bound to something made of itself."""
+        return [self._meaning(binding, module, 0) for binding in module.earlier.get(name, ())]
 
     def _meaning(
         self, binding: Import | FunctionNode | ast.ClassDef | ast.expr, module: ModuleIndex, hops: int
@@ -324,10 +324,10 @@ class Program:
         if not isinstance(definition, ast.expr):
             return module
         for _ in range(MAX_IMPORT_HOPS):
-            binding = module.bindings.get(name)
-            if binding is definition:
+            bound = [*module.earlier.get(name, ()), module.bindings.get(name)]
+            if any(binding is definition for binding in bound):
                 return module
-            following = self._next_home(module, name, binding)
+            following = self._next_home(module, name, bound[0])
             if following is None:
                 return module
             module, name = following

@@ -148,8 +148,9 @@ class Tracer:
         """What a module-level or builtin name holds."""
         key = (module.name, name)
         if key not in self._globals:
-            before = self.program.before_compiling(module, name)  # what a definition that refers to itself sees
-            self._globals[key] = UNKNOWN if before is None else self.value_of(before, module, name)
+            self._globals[key] = UNKNOWN
+            for before in self.program.earlier(module, name):  # what an expression made of the name itself sees
+                self._globals[key] = UNKNOWN if before is None else self.value_of(before, module, name)
             self._globals[key] = self._global(module, name)
         return self._globals[key]
 
