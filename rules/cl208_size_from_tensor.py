@@ -5,7 +5,8 @@ Reports tensors passed as sizes, counts or dimensions: to `zeros`, `arange`, `ra
 `reshape`, `expand`, `repeat`, `new_zeros`, to `pad`, `interpolate`, `topk`, `split`, `roll`, `narrow`, `one_hot`, to
 convolutions and pooling as stride, padding or kernel size. And as other numbers: what `new_full`, `full_like` and `pad`
 fill in, the slope of `leaky_relu`, `eps` of a norm, `alpha` of `add`, the bounds of `uniform_`, one bound of `clamp`
-where the other one is a number. An element of a numpy array is a tensor in a graph.
+where the other one is a number. An element of a numpy array is a tensor in a graph. So is each element of a tensor that
+is spread out, `x.permute(*order)`, or made a list or tuple, `x.split(tuple(lengths))`.
 
 ## Why it costs
 Sizes are Python numbers to the compiler. Torch fetches the value of a computed 0-d tensor to get one (GB0033): the
@@ -36,9 +37,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.number_arguments import BOUNDS, COUNTS, VALUES, numbers_of, values_of
-from compilelint.static.facts.tensors import data, element_of_array, kept_number, scalar_tensor, written_constant
+from compilelint.static.facts.number_arguments import BOUNDS, COUNTS, VALUES, numbers_of, rows_of_numbers, values_of
+from compilelint.static.facts.questions import assigned_once
+from compilelint.static.facts.tensors import (
+    data,
+    element_of_array,
+    kept_number,
+    scalar_tensor,
+    tensors_within,
+    written_constant,
+)
+from compilelint.static.values import Sequence, Tensor, options, tensors_in
 
 HAZARD = "graph-break"
 CAPTURED = "numbers"
@@ -68,6 +79,34 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
                 certain,
             )
             return
+    for row in rows_of_numbers(node, view):
+        certain = gives_tensors(row, view)
+        if certain is not None:
+            yield Hit(
+                node,
+                f"`{view.callee(node).rpartition('.')[2]}` needs Python numbers: the tensors in `{view.text(row)}` are"
+                " read back, and each splits the graph",
+                "make the list of Python numbers that are known (`x.shape`, `range`), or pass it into the region",
+                certain,
+            )
+            return
+
+
+def gives_tensors(row: ast.expr, view: View) -> Confidence | None:
+    """How sure it is that what `row` gives one by one are tensors; of a tensor passed whole nothing is said."""
+    kinds = options(view.kind(row))
+    spread = isinstance(next(view.parents(row), None), ast.Starred)
+    if not all(isinstance(kind, Sequence) or (spread and isinstance(kind, Tensor)) for kind in kinds):
+        return None
+    made = assigned_once(view.function, row.id) if isinstance(row, ast.Name) else None
+    if isinstance(made, (ast.Tuple, ast.List)) and any(written_constant(part, view) for part in made.elts):
+        return None
+    parts = [kind.element if kind.items is None else kind.items for kind in kinds if isinstance(kind, Sequence)]
+    items = [item for part in parts for item in (part if isinstance(part, tuple) else (part,))]
+    # A list that got a tensor on one of two paths holds numbers as often.
+    if items and not any(tensors_in(item) == options(item) for item in items):
+        return None
+    return tensors_within(view.kind(row))
 
 
 BAD = (
@@ -156,6 +195,28 @@ class Rockets(nn.Module):
         default="skip",
         fullgraph="break",
     ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Channels(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+
+    def forward(self, x, lengths: torch.Tensor):
+        order = torch.cat((torch.tensor([1, 0]), torch.arange(2, x.ndim)))
+        rows = self.proj(x).flatten(0, 1).split(tuple(lengths))  # ~
+        sizes = [lengths.max(), x.shape[-1]]
+        x = x.permute(*order).contiguous()  # ~
+        return x, [row.mean() for row in rows], torch.zeros(sizes), x.new_ones((*lengths, 2))  # ~
+""",
+        run="(Channels(), [(torch.ones(2, 3, 4), torch.tensor([4, 2]))])",
+        default="break",
+        fullgraph="break",
+    ),
 )
 
 GOOD = (
@@ -177,6 +238,10 @@ class Mask(nn.Module):
         steps = torch.arange(self.width, device=x.device)
         bound = lengths.max()
         shape = torch.Size((x.shape[0], -1))
+        three = torch.tensor(3)
+        sizes = [three, three]
+        order = [*range(1, x.ndim), 0]
+        x = x.permute(*order).permute(*reversed(range(x.ndim))).expand(*x.shape) + torch.zeros(sizes).sum()
         x = x.view(shape).clamp(max=bound).masked_fill(x > 3, x.mean())
         ramp = torch.linspace(0, x.mean(), 4) + torch.full((4,), x.max())
         x = F.pad(x, (0, x.shape[0]), value=0.5).reshape(x.size(0), -1)

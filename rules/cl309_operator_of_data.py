@@ -4,8 +4,9 @@
 Finds the less usual operators of torch and NumPy for which torch was seen to break over a tensor's values:
 `torch.combinations`, least squares (`linalg.lstsq`), `cov` and `corrcoef`, `gaussian_nll_loss` of a tensor of
 variances, `tensor_split` at a tensor, `unpad_sequence`, `numpy.pad`, `torch._assert` and `torch._check_tensor_all` of a
-tensor. That they break for the kinds of arguments at hand is looked up in the table that was made with torch. Of
-torchvision, `nms`, `batched_nms` and `remove_small_boxes`: how many boxes they keep depends on the boxes.
+tensor. That they break for the kinds of arguments at hand is looked up in the table that was made with torch.
+`ctc_loss` and `nn.CTCLoss` always do, whatever the lengths are given as. Of torchvision, `nms`, `batched_nms` and
+`remove_small_boxes`: how many boxes they keep depends on the boxes.
 
 ## Why it costs
 The size of the result depends on data (GB0036: `lstsq` returns the residuals only where the rank is full), or the
@@ -28,7 +29,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.values import External, tensor_certainty
+from compilelint.static.values import External, options, tensor_certainty
 
 HAZARD = "graph-break"
 FALLBACK = True
@@ -46,6 +47,8 @@ OF_BOXES = frozenset(
     for module in ("torchvision.ops", "torchvision.ops.boxes", "torch.ops.torchvision")
     for name in ("nms", "batched_nms", "remove_small_boxes")
 )
+OF_PATHS = frozenset({"torch.ctc_loss", "torch.nn.functional.ctc_loss", "torch.nn.CTCLoss.__call__"})
+"""How long the table of paths is that they keep for the gradient depends on the target lengths."""
 CHECKS = {"torch._check_tensor_all": 0, "torch._check_tensor_all_with": 1}
 """Functions that read one argument, at this position, back whatever else they get; the table has no private names."""
 INSTEAD = {
@@ -53,11 +56,11 @@ INSTEAD = {
     "cov": "write it out: `c = x - x.mean(1, keepdim=True)`, then `c @ c.mT / (n - 1)`",
     "lstsq": "use `torch.linalg.solve(a.mT @ a, a.mT @ b)` where `a` has full rank",
 }
-WATCH = Watch(nodes=(ast.Call,), names=frozenset(name.rpartition(".")[2] for name in (*NAMES, *OF_BOXES, *CHECKS)))
+WATCH = Watch(nodes=(ast.Call,), callees=(NAMES | OF_BOXES | OF_PATHS | frozenset(CHECKS)).__contains__)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """One hit per call of one of NAMES, OF_BOXES or CHECKS that breaks over the values of its arguments."""
+    """One hit per call of one of NAMES, OF_BOXES, OF_PATHS or CHECKS that breaks over the values of its arguments."""
     if not isinstance(node, ast.Call):
         return
     callee = view.callee(node)
@@ -68,6 +71,14 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             f"how many boxes `{view.text(node)}` keeps depends on the boxes (GB0036): Dynamo splits the graph here and"
             " the host waits for the number",
             "keep a fixed number of boxes in the compiled code (`scores.topk(k)`), and suppress overlaps behind it",
+        )
+    if callee in OF_PATHS:
+        yield Hit(
+            node,
+            f"how much `{view.text(node)}` keeps for the gradient depends on the target lengths (GB0036): Dynamo splits"
+            " the graph here",
+            "compile the model and compute this loss on its output, outside the compiled code",
+            "certain" if len(options(view.kind(node.func))) == 1 else "likely",
         )
     found = view.breaks(node) if callee in NAMES else None
     if found in OF_DATA:
@@ -154,6 +165,28 @@ class Spread(nn.Module):
         run="(Spread(), [(torch.ones(2, 4), torch.ones(2))])",
         default="break",
         fullgraph="clean",
+    ),
+    Example(
+        code="""\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Transcriber(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(4, 6)
+        self.criterion = nn.CTCLoss(zero_infinity=True)
+
+    def forward(self, frames, text, frame_counts, text_lengths):
+        odds = self.out(frames).log_softmax(-1)
+        loss = self.criterion(odds, text, frame_counts, text_lengths)  # ~
+        return loss + F.ctc_loss(odds, text, (5, 5), (2, 2), blank=1)  # ~
+""",
+        run="(Transcriber(), [(torch.ones(5, 2, 4), torch.tensor([[2, 3], [4, 2]]), *torch.tensor([[5, 4], [2, 1]]))])",
+        default="break",
+        fullgraph="break",
     ),
     Example(
         code="""\

@@ -2,13 +2,14 @@
 
 ## What it does
 Finds calls, in code that Dynamo traces, to functions under `torch.compiler.disable`, to
-`torch._dynamo.graph_break()`, and calls that turn the compiler off or reset it there.
+`torch._dynamo.graph_break()`, and calls that turn the compiler off or reset it there, decorators of nested functions
+included.
 
 ## Why it costs
 The break is intended; what it costs may not be. The call ends the graph (GB0098, with `recursive=False` GB0099,
 `graph_break()` GB0025), and in a loop, a `try` or a `with` no graph is left of the whole function. A disabled hook or
 helper that every layer calls costs one break per layer. Wrapping inside the compiled function
-(`torch.compiler.disable(f)(x)`) breaks twice.
+(`torch.compiler.disable(f)(x)`, or a nested function under `@torch.compiler.disable`) breaks twice.
 
 ## Write instead
 Nothing, if the break is worth it: suppress this finding where it is. Otherwise call the disabled function once,
@@ -30,16 +31,22 @@ from functools import cache
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.questions import last_name
-from compilelint.static.values import UNKNOWN, Function, Instance, Value, options
+from compilelint.static.values import UNKNOWN, External, Function, Instance, Value, options
 
 HAZARD = "graph-break"
 ASKED = frozenset({"torch._dynamo.graph_break", "torch._dynamo.skip_frame", "torch.compiler.cudagraph_mark_step_begin"})
 SWITCHES = frozenset({"torch.compiler.disable", "torch._dynamo.disable", "torch.compiler.reset", "torch._dynamo.reset"})
-WATCH = Watch(nodes=(ast.Call,), callees=(ASKED | SWITCHES).__contains__, kinds=lambda kind: _may_be_disabled(kind))
+WATCH = Watch(
+    nodes=(ast.Call, ast.FunctionDef),
+    callees=(ASKED | SWITCHES).__contains__,
+    kinds=lambda kind: _may_be_disabled(kind),
+)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """One hit per call that leaves the compiler on purpose."""
+    """One hit per call, or decorator of a nested function, that leaves the compiler on purpose."""
+    if isinstance(node, ast.FunctionDef):
+        yield from wrapped_there(node, view)
     if not isinstance(node, ast.Call):
         return
     callee = view.callee(node)
@@ -57,6 +64,19 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             f"`{view.text(node)}` splits the graph here on purpose",
             "suppress this if the break is intended; else remove it, or wrap once, outside the compiled code",
         )
+
+
+def wrapped_there(node: ast.FunctionDef, view: View) -> Iterator[Hit]:
+    """`@torch.compiler.disable` over a function that the compiled one defines: the decorator runs there."""
+    for decorator in node.decorator_list:
+        kind = view.kind(decorator.func if isinstance(decorator, ast.Call) else decorator)
+        if isinstance(kind, External) and kind.name in SWITCHES:
+            yield Hit(
+                decorator,
+                f"`@{view.text(decorator)}` is called where `{node.name}` is defined, in compiled code: the graph"
+                f" splits here and again where `{node.name}` is called",
+                f"define `{node.name}` once, outside the compiled code",
+            )
 
 
 def is_disabled(function: ast.expr, view: View) -> Confidence | None:
@@ -146,6 +166,30 @@ def step(x):
         default="break",
         fullgraph="break",
         inside=True,
+    ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Detector(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(4, 3)
+
+    def forward(self, x):
+        scores = self.head(x)
+
+        @torch.compiler.disable  # ~
+        def boxes(scores):
+            return scores.softmax(-1)
+
+        return boxes(scores)  # ~
+""",
+        run="(Detector(), [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="break",
     ),
 )
 

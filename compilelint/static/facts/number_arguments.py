@@ -12,6 +12,7 @@ EVERY: tuple[tuple[int, str], ...] = tuple((position, "size") for position in ra
 COUNTS: dict[str, tuple[tuple[int, str], ...]] = {
     **dict.fromkeys(("zeros", "ones", "empty", "rand", "randn", "new_zeros", "new_ones", "new_empty"), EVERY),
     **dict.fromkeys(("view", "reshape", "expand", "repeat", "tile"), EVERY),
+    **dict.fromkeys(("permute", "flip"), tuple((position, "dims") for position in range(6))),
     **dict.fromkeys(("full", "new_full"), ((0, "size"),)),
     "arange": ((0, "start"), (1, "end"), (2, "step")),
     "linspace": ((2, "steps"),),
@@ -47,11 +48,17 @@ COUNTS: dict[str, tuple[tuple[int, str], ...]] = {
 """Positions and names of parameters that must be Python numbers; positions of methods leave the tensor out."""
 METHODS = frozenset(
     (
-        "view reshape expand repeat tile topk kthvalue split chunk roll narrow select unfold unflatten tril triu"
-        " diagonal multinomial"
+        "view reshape expand repeat tile permute flip topk kthvalue split chunk roll narrow select unfold unflatten"
+        " tril triu diagonal multinomial"
     ).split()
 )
 """Those of COUNTS whose function form, `torch.roll(x, ...)`, has the tensor first."""
+STARRED = frozenset(
+    (
+        "zeros ones empty rand randn new_zeros new_ones new_empty view reshape expand repeat tile permute flip arange"
+    ).split()
+)
+"""Those of COUNTS of which all positional arguments are such numbers."""
 FUNCTIONAL = frozenset({"pad", "interpolate", "one_hot", "dropout", "pixel_shuffle", "group_norm"}).union(
     name for name in COUNTS if name.startswith(("conv", "max_pool", "avg_pool", "adaptive_"))
 )
@@ -60,6 +67,26 @@ FUNCTIONAL = frozenset({"pad", "interpolate", "one_hot", "dropout", "pixel_shuff
 
 def numbers_of(call: ast.Call, view: View) -> Iterator[ast.expr]:
     """The argument expressions of a torch call that are sizes or counts; nothing for any other call."""
+    for argument in _arguments_of(call, view):
+        if isinstance(argument, (ast.Tuple, ast.List)):
+            yield from argument.elts
+        else:
+            yield argument
+
+
+def rows_of_numbers(call: ast.Call, view: View) -> Iterator[ast.expr]:
+    """The expressions that give a torch call several sizes or dimensions at once: `*sizes`, `(*sizes, 3)`, `sizes`."""
+    home, _, name = view.callee(call).rpartition(".")
+    if name in STARRED and home == ("torch.Tensor" if name in METHODS or name.startswith("new_") else "torch"):
+        yield from (argument.value for argument in call.args if isinstance(argument, ast.Starred))
+    for argument in _arguments_of(call, view):
+        if isinstance(argument, (ast.Tuple, ast.List)):
+            yield from (part.value for part in argument.elts if isinstance(part, ast.Starred))
+        else:
+            yield argument
+
+
+def _arguments_of(call: ast.Call, view: View) -> Iterator[ast.expr]:
     prefix, _, name = view.callee(call).rpartition(".")
     if name not in COUNTS or prefix not in ("torch", "torch.Tensor", "torch.nn.functional"):
         return
@@ -68,9 +95,7 @@ def numbers_of(call: ast.Call, view: View) -> Iterator[ast.expr]:
     shift = 1 if name in METHODS and prefix == "torch" else 0
     for position, keyword in COUNTS[name]:
         argument = view.argument(call, position + shift, keyword)
-        if isinstance(argument, (ast.Tuple, ast.List)):
-            yield from argument.elts
-        elif argument is not None:
+        if argument is not None:
             yield argument
 
 
