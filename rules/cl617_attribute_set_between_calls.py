@@ -40,8 +40,20 @@ from compilelint.rule import Example, Hit, Setting, View, Watch
 from compilelint.static.facts.kept_numbers import keeper_of, stay_constant
 from compilelint.static.facts.moving import moved_on
 from compilelint.static.facts.number_uses import computed_with, is_dict, needed_as_constant, spellings
-from compilelint.static.facts.state import first_read, held, is_integer, is_module, used_at, written
-from compilelint.static.values import NONE, Class, Const, Instance, Scalar, Sequence, Value, gives_tensors, options
+from compilelint.static.facts.state import first_read, held, is_integer, is_module, is_text, used_at, written
+from compilelint.static.facts.texts import used_as_text
+from compilelint.static.values import (
+    NONE,
+    UNKNOWN,
+    Class,
+    Const,
+    Instance,
+    Scalar,
+    Sequence,
+    Value,
+    gives_tensors,
+    options,
+)
 
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Attribute,))
@@ -88,7 +100,7 @@ def _guarded(node: ast.Attribute, value: Value, setting: Setting, view: View) ->
             yield pinned, "its value", EACH
         elif used is not None:
             yield used, "its value", EACH if _is_kept(used, node, view) else "with the number as an input"
-    elif "str" in types:
+    elif "str" in types or (setting.steps and _is_text(setting.value, node, view)):
         yield node, "its value", EACH
     elif "bool" in types:
         yield node, "its value", IN_TIME if setting.steps else "for the other side"
@@ -96,6 +108,11 @@ def _guarded(node: ast.Attribute, value: Value, setting: Setting, view: View) ->
         yield node, "whether it is None", "when it is something"
     elif isinstance(value, Instance) and not value.is_module:
         yield node, "what class it is of", "for another one"
+
+
+def _is_text(value: Value, node: ast.Attribute, view: View) -> bool:
+    """Whether what is set is a text, or taken for one here."""
+    return is_text(value) or (value == UNKNOWN and used_as_text(node, view))
 
 
 def _is_kept(used: ast.expr, node: ast.Attribute, view: View) -> bool:

@@ -29,13 +29,12 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, Passing, View, Watch
-from compilelint.static.facts.state import first_use, is_text, own_nodes, same_place
+from compilelint.static.facts.state import first_use, is_text
+from compilelint.static.facts.texts import used_as_text
 from compilelint.static.values import (
     NONE,
     UNKNOWN,
     Const,
-    ExternalInstance,
-    Value,
     options,
     tensor_certainty,
     without_none,
@@ -44,8 +43,6 @@ from compilelint.static.values import (
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Name,), entered=True)
 MANY = 8
-MODULES_BY_NAME = "torch.nn.ModuleDict"
-TEXT_METHODS = frozenset({"encode", "lower", "upper", "startswith", "endswith", "strip", "casefold", "removeprefix"})
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
@@ -80,31 +77,10 @@ def _texts(passing: Passing, node: ast.Name, view: View) -> int:
     """How many texts the calls pass: those that are written down, or MANY if it is another one each time."""
     given = {value for value in passing.values if value != UNKNOWN}
     if not given:
-        return MANY if passing.varies and (is_text(view.kind(node)) or _used_as_text(node, view)) else 0
+        return MANY if passing.varies and (is_text(view.kind(node)) or used_as_text(node, view)) else 0
     if not all(map(is_text, given)):
         return 0
     return MANY if passing.varies else len({value for value in given if isinstance(value, Const)})
-
-
-def _used_as_text(node: ast.Name, view: View) -> bool:
-    """Whether a method is called that only a str has, a text is compared with it, or it picks from an nn.ModuleDict."""
-    return any(_takes_for_text(part, node, view) for part in own_nodes(view.function))
-
-
-def _takes_for_text(part: ast.AST, node: ast.Name, view: View) -> bool:
-    if isinstance(part, ast.Attribute):
-        return part.attr in TEXT_METHODS and same_place(part.value, node)
-    if isinstance(part, ast.Subscript):
-        return _is_module_dict(view.kind(part.value)) and same_place(part.slice, node)
-    if not isinstance(part, ast.Compare):
-        return False
-    sides = (part.left, *part.comparators)
-    text = any(isinstance(side, ast.Constant) and isinstance(side.value, str) for side in sides)
-    return text and any(same_place(side, node) for side in sides)
-
-
-def _is_module_dict(value: Value) -> bool:
-    return isinstance(value, ExternalInstance) and value.name == MODULES_BY_NAME
 
 
 def _starts_as_none(passing: Passing) -> bool:

@@ -79,6 +79,48 @@ def test_what_stays_is_not(driver: str) -> None:
     assert "CL617" not in {finding.rule for finding in check({"main.py": MODEL + driver})}
 
 
+NAMED = """
+import torch
+from torch import nn
+
+ACTS = {"relu": torch.relu, "tanh": torch.tanh}
+
+
+class Lora(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.extra = nn.ModuleDict({"a": nn.Linear(2, 2)})
+        self.active = self.act = self.how = self.mask = None
+    def forward(self, x):
+        y = x if self.active is None else self.extra[self.active](x)
+        y = y if self.act is None else ACTS[self.act](y)
+        y = y if self.how != "twice" else y + y
+        return y if self.mask is None else y * self.mask
+
+
+class Switch:
+    def __init__(self, model): self.model = model
+    def set(self, value):
+        for module in self.model.modules():
+            if isinstance(module, Lora):
+                module.{attribute} = value
+
+
+def serve(requests):
+    model = nn.Sequential(Lora(), Lora())
+    switch, runner = Switch(model), torch.compile(model)
+    for request in requests:
+        switch.set(request["value"])
+        runner(request["x"])
+"""
+
+
+@pytest.mark.parametrize(("attribute", "found"), [("active", 1), ("act", 1), ("how", 1), ("mask", 0)])
+def test_what_starts_as_none_is_known_by_what_is_done_with_it(attribute: str, found: int) -> None:
+    findings = check({"main.py": NAMED.replace("{attribute}", attribute)})
+    assert [finding.rule for finding in findings if finding.confidence != "possible"] == ["CL617"] * found
+
+
 STEP = """
 import torch
 from torch import nn
