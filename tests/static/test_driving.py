@@ -187,6 +187,19 @@ def mix(x, parts): return x + len(parts)
 x = torch.ones(2)
 """
 
+HOLDER = """class Holder:
+    def __init__(self):
+        self.past = []
+    def put(self, y):
+        if y.ndim > 0:
+            self.past.append(y)
+    def keep(self, y):
+        self.past.append(y)
+        self.past.pop(0)
+
+
+"""
+
 LONGER = {
     "appended to": "for _ in range(9):\n    mix(x, past)\n    past.append(x)",
     "a longer tuple": "for _ in range(9):\n    mix(x, past)\n    past = past + (x,)",
@@ -197,6 +210,13 @@ LONGER = {
     "    def step(self):\n        mix(x, self.past)\n        self.past.append(x)",
     "a dict that is kept": "class Loop:\n    def __init__(self):\n        self.past = {'a': x}\n\n"
     "    def step(self, name):\n        self.past[name] = x\n        return mix(x, self.past)",
+    "held by an object whose method adds": HOLDER + "def decode():\n    holder = Holder()\n    for _ in range(9):\n"
+    "        holder.put(x)\n        mix(x, holder.past)",
+    "held further away": HOLDER + "class Loop:\n    def __init__(self):\n        self.holder = Holder()\n\n"
+    "    def run(self):\n        for _ in range(9):\n            self.turn()\n\n"
+    "    def turn(self):\n        mix(x, self.holder.past)\n        self.holder.past.append(x)",
+    "held by what is called again": HOLDER + "class Loop:\n    def __init__(self):\n        self.holder = Holder()\n\n"
+    "    def step(self):\n        self.holder.put(x)\n        return mix(x, self.holder.past)",
     "three lengths": "mix(x, [0])\nmix(x, [0, 1])\nmix(x, parts=[0, 1, 2])",
 }
 AS_LONG = {
@@ -210,6 +230,14 @@ AS_LONG = {
     "a dict whose keys come again": "class Loop:\n    def __init__(self):\n        self.past = {}\n\n"
     "    def step(self):\n        for layer in range(4):\n            self.past[layer] = mix(x, self.past)",
     "another list grows": "for _ in range(9):\n    mix(x, past)\n    kept.append(x)",
+    "held by a new object each turn": HOLDER + "def decode():\n    for _ in range(9):\n        holder = Holder()\n"
+    "        holder.put(x)\n        mix(x, holder.past)",
+    "held, one in, one out": HOLDER + "def decode():\n    holder = Holder()\n    for _ in range(9):\n"
+    "        holder.keep(x)\n        mix(x, holder.past)",
+    "of an object that is replaced": HOLDER + "class Loop:\n    def step(self):\n        self.holder = Holder()\n"
+    "        self.holder.put(x)\n        return mix(x, self.holder.past)",
+    "held and filled before": HOLDER + "def decode():\n    holder = Holder()\n    holder.put(x)\n"
+    "    for _ in range(9):\n        mix(x, holder.past)",
     "an entry is set": "for k in range(9):\n    mix(x, past)\n    past[k] = x",
     "longer before the loop": "past.append(x)\nfor _ in range(9):\n    mix(x, past)",
     "tensors of each turn": "for batch in batches():\n    mix(x, [x * 2, x])",

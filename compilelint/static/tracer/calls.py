@@ -7,7 +7,7 @@ import ast
 from compilelint.static.layouts import SPARSE_CONVERSIONS
 from compilelint.static.project.definitions import is_small
 from compilelint.static.project.enums import is_text_enum
-from compilelint.static.tracer import attributes, builtin_calls, containers, effects, library, made_anew
+from compilelint.static.tracer import attributes, builtin_calls, containers, library, made_anew, noting
 from compilelint.static.tracer.callees import call_back, callee_name, handles_models, is_host_call, makes_layer
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import (
@@ -49,7 +49,7 @@ def call_node(node: ast.Call, frame: Frame) -> Value:
     args, keywords = _arguments(node, frame)
     callee = frame.callees[node] = callee_name(function, node.func)
     frame.arguments[node] = (args, keywords)
-    effects.note_call(node, args, frame)
+    noting.note_call(node, args, frame)
     if frame.keeps_effects:
         made_anew.note_construction(node, frame)
     # Deeper down a host call may be what a rare branch does: a table read once, a dump for debugging.

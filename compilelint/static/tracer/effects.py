@@ -7,31 +7,23 @@ twice, as for two turns. What a called function did is added to its caller's lis
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from compilelint.record import record
-from compilelint.static.project.definitions import ClassRef, FunctionRef, assignments
-from compilelint.static.project.syntax import statements_in
-from compilelint.static.tracer import attributes, varying
-from compilelint.static.tracer.carried import carried_numbers
-from compilelint.static.tracer.ducks import class_with
-from compilelint.static.tracer.made_anew import entries_made
-from compilelint.static.tracer.varying_sizes import varying_dimensions
+from compilelint.static.project.definitions import ClassRef, FunctionRef
+from compilelint.static.tracer import varying
 from compilelint.static.values import (
     UNKNOWN,
-    Class,
-    Compiled,
     Const,
-    ExternalInstance,
     Function,
     Instance,
+    Mapping,
     Scalar,
     ScalarType,
     Sequence,
     Value,
-    join_all,
     options,
 )
 
@@ -42,8 +34,6 @@ if TYPE_CHECKING:
 
 MAX_EFFECTS = 400
 """A host function that does more than this is told by what it does first."""
-GROWING = frozenset({"append", "appendleft", "extend", "insert", "add", "update", "pop", "popleft", "clear", "remove"})
-_RESETS = frozenset({"torch._dynamo.reset", "torch.compiler.reset"})
 _ONCE = ("main", "test", "bench", "profile", "demo", "example", "run_once", "__init__", "make", "build", "setup")
 
 
@@ -51,8 +41,9 @@ _ONCE = ("main", "test", "bench", "profile", "demo", "example", "run_once", "__i
 class Write:
     """`owner.name` gets `value`, which may be another each time if it `varies`, on each turn of a loop if it `steps`.
 
-    `line` is 1-based. Of a module of torch that `owner` keeps, the name has two parts: `drop.p` for `net.drop.p =
-    rate`. Where nothing tells who keeps it, the owner is its class: `torch.nn.Dropout`.
+    It is a list that is made longer if it `grows`. `line` is 1-based. Of a module of torch that `owner` keeps, the name
+    has two parts: `drop.p` for `net.drop.p = rate`. Where nothing tells who keeps it, the owner is its class:
+    `torch.nn.Dropout`.
     """
 
     owner: ClassRef | str
@@ -63,6 +54,19 @@ class Write:
     steps: bool
     path: str
     line: int
+    grows: bool = False
+
+
+@record(frozen=True, slots=True)
+class Held:
+    """A parameter that is given what is reached through attributes, outermost first, each with the class of its object.
+
+    `own`: they start at a variable that the calling function binds, so at another object the next time it runs.
+    """
+
+    parameter: str
+    places: tuple[tuple[ClassRef, str], ...]
+    own: bool
 
 
 @record(frozen=True, slots=True)
@@ -83,6 +87,7 @@ class Entry:
     lasting: frozenset[str] = frozenset()
     varying: frozenset[str] = frozenset()
     growing: frozenset[str] = frozenset()
+    held: tuple[Held, ...] = ()
     parameters_of_model: frozenset[str] = frozenset()
     carried: tuple[tuple[str, tuple[Value, ...]], ...] = ()
     sizes: tuple[tuple[str, frozenset[int]], ...] = ()
@@ -111,6 +116,20 @@ class Entry:
         others = {name for name, parameter in self.handed if varying.is_open(parameter, frame)}
         return replace(self, varying=self.varying | others) if others else self
 
+    def after(self, writes: Writes, *, own: bool) -> Entry:
+        """The entry where attributes were written since the last one: what those hold is another one now.
+
+        Not where an object on the way to the attribute is another one itself. See `Held` for `own`.
+        """
+        others, longer = set(self.varying), set(self.growing)
+        for held in self.held:
+            here = writes.get(held.places[-1], []) if held.own is own else []
+            if here and not any(place in writes for place in held.places[:-1]):
+                others |= {held.parameter} if any(write.varies for write in here) else set()
+                is_collection = isinstance(dict(self.arguments).get(held.parameter), (Sequence, Mapping))
+                longer |= {held.parameter} if is_collection and all(write.grows for write in here) else set()
+        return replace(self, varying=frozenset(others), growing=frozenset(longer))
+
 
 @record(frozen=True, slots=True)
 class Yielded:
@@ -122,6 +141,7 @@ class Reset:
     """All that was compiled is forgotten: `torch._dynamo.reset()`."""
 
 
+Writes: TypeAlias = dict[tuple[ClassRef | str, str], list[Write]]
 Effect: TypeAlias = Write | Entry | Yielded | Reset
 
 
@@ -200,7 +220,7 @@ class Driven:
             effects += effects
         by_function: dict[FunctionRef, list[Entry]] = {}
         before: dict[tuple[ClassRef | str, str], Value] = {}  # what attributes held at the last entry
-        since: dict[tuple[ClassRef | str, str], Write] = {}  # the last writes since then
+        since: Writes = {}  # the writes since then
         entered = False
         for effect in effects:
             if isinstance(effect, Reset):
@@ -209,16 +229,17 @@ class Driven:
             if isinstance(effect, Write):
                 key = (effect.owner, effect.name)
                 before.setdefault(key, effect.before)
-                since[key] = effect
+                since.setdefault(key, []).append(effect)
                 continue
-            for key, write in since.items():
-                if entered and (write.varies or _differ(before[key], write.value)):
-                    self._note(key, write, frame)
-                before[key] = write.value
+            for key, writes in since.items():
+                last = writes[-1]
+                if entered and (last.varies or _differ(before[key], last.value)):
+                    self._note(key, last, frame)
+                before[key] = last.value
+            if effect.ref is not None:
+                by_function.setdefault(effect.ref, []).append(effect.after(since, own=False) if entered else effect)
             since.clear()
             entered = True
-            if effect.ref is not None:
-                by_function.setdefault(effect.ref, []).append(effect)
         for ref, entries in by_function.items():
             self.entries.setdefault(ref, []).append(Stretch(frame.ref.owner, tuple(entries)))
 
@@ -252,184 +273,3 @@ def add(effects: Iterable[Effect], frame: Frame) -> None:
     """Add what happened to a frame's list."""
     if len(frame.effects) < MAX_EFFECTS:
         frame.effects.extend(effects)
-
-
-def note_yield(frame: Frame) -> None:
-    """Note that a generator gives control away."""
-    if frame.keeps_effects:
-        add([Yielded()], frame)
-
-
-def note_definition(function: Value, frame: Frame) -> None:
-    """Note a function that host code defines."""
-    if frame.keeps_effects and isinstance(function, Function):
-        frame.tracer.driven.nested.append(function)
-
-
-def enter_manager(count: int, frame: Frame) -> list[Effect]:
-    """Take off what the manager of a `with`, walked since `count` effects, does after the body."""
-    new = frame.effects[count:]
-    split = next((place for place, effect in enumerate(new) if isinstance(effect, Yielded)), len(new))
-    frame.effects[count + split :] = []
-    return new[split + 1 :]
-
-
-def note_assignment(node: ast.Assign | ast.AugAssign, frame: Frame) -> None:
-    """Note the attributes that an assignment is about to set, its value having been walked."""
-    if not frame.keeps_effects:
-        return
-    if isinstance(node, ast.AugAssign):
-        _note_write(node.target, UNKNOWN, None, frame)
-        return
-    for target, value in assignments(node):
-        _note_name(frame.kinds.get(value, UNKNOWN), target, frame)
-        _note_write(target, frame.kinds.get(value, UNKNOWN), value, frame)
-
-
-def _note_name(value: Value, target: ast.expr, frame: Frame) -> None:
-    """Note under which variable host code keeps what it compiled, or which method of an object it replaces by that."""
-    if not isinstance(value, Compiled):
-        return
-    driven = frame.tracer.driven
-    if isinstance(target, ast.Name):
-        known = driven.named.setdefault((frame.module.name, target.id), value)
-        if known != value:
-            driven.named[frame.module.name, target.id] = UNKNOWN
-    elif isinstance(target, ast.Attribute) and isinstance(value.inner, Function):
-        ref = value.inner.ref
-        if value.inner.bound is not None and ref.qualname.rpartition(".")[2] == target.attr:
-            driven.replaced.add(ref)
-
-
-def note_call(node: ast.Call, args: tuple[Value, ...], frame: Frame) -> None:
-    """Note a list that grows or shrinks, `setattr`, and that Dynamo is reset."""
-    if not frame.keeps_effects:
-        return
-    if frame.callees.get(node) in _RESETS:
-        add([Reset()], frame)
-    if isinstance(node.func, ast.Attribute) and node.func.attr in GROWING:
-        owner = frame.kinds.get(node.func.value, UNKNOWN)
-        if isinstance(node.func.value, ast.Attribute) and not isinstance(owner, Instance):
-            _note_write(node.func.value, UNKNOWN, None, frame)
-    elif frame.callees.get(node) == "builtins.setattr" and len(args) == 3 and len(node.args) == 3:
-        name = args[1].value if isinstance(args[1], Const) else None
-        if isinstance(name, str):
-            _add_writes(args[0], node.args[0], name, args[2], node.args[2], node, frame)
-
-
-def _note_write(target: ast.expr, value: Value, source: ast.expr | None, frame: Frame) -> None:
-    """Note what is stored at `target`, of which `source` is the expression; without one it is another each time."""
-    new_key = isinstance(target, ast.Subscript) and not isinstance(target.slice, ast.Constant)
-    if isinstance(target, ast.Subscript):
-        target = target.value
-    if isinstance(target, ast.Attribute):
-        owner = frame.tracer.evaluate(target.value, frame)
-        if owner == UNKNOWN:
-            owner = class_with(target.attr, frame.module, frame.tracer)
-        if frame.caller is not None and _made_here(target.value, frame):
-            owner = join_all(part for part in options(owner) if isinstance(part, Instance) and part.is_module)
-        _add_writes(owner, target.value, target.attr, value, None if new_key else source, target, frame)
-
-
-def _made_here(node: ast.expr, frame: Frame) -> bool:
-    """Whether a function that driving code calls constructs the object: no call of compiled code had it before."""
-    while isinstance(node, (ast.Attribute, ast.Subscript)):
-        node = node.value
-    return isinstance(node, ast.Name) and any(
-        isinstance(made, ast.Assign)
-        and any(isinstance(target, ast.Name) and target.id == node.id for target in made.targets)
-        and isinstance(made.value, ast.Call)
-        and isinstance(frame.kinds.get(made.value.func), Class)
-        for made in statements_in(frame.tree)
-    )
-
-
-def _add_writes(
-    owner: Value, spelled: ast.expr, name: str, value: Value, source: ast.expr | None, node: ast.expr, frame: Frame
-) -> None:
-    """Note that `spelled`, which is `owner`, gets another attribute; see `_note_write`."""
-    varies = source is None or varying.varies(source, frame)
-    steps = source is not None and varying.steps(source, frame)
-    path = frame.tracer.display(frame.module)
-
-    def write(to: ClassRef | str, name: str, before: Value) -> Write:
-        return Write(to, name, before, value, varies, steps, path, node.lineno)
-
-    for option in options(owner):
-        if isinstance(option, Instance):
-            add([write(option.ref, name, option.attributes.get(name, UNKNOWN))], frame)
-        elif isinstance(option, Class):
-            add([write(option.ref, name, attributes.get(option, name, frame))], frame)
-        elif isinstance(option, ExternalInstance) and option.name.startswith("torch.nn."):
-            keepers = options(frame.tracer.evaluate(spelled.value, frame)) if isinstance(spelled, ast.Attribute) else ()
-            kept = [part.ref for part in keepers if isinstance(part, Instance)]
-            full = f"{spelled.attr}.{name}" if isinstance(spelled, ast.Attribute) and kept else name
-            add([write(to, full, UNKNOWN) for to in kept or (option.name,)], frame)
-
-
-def note_compilation(inner: Value, node: ast.AST | None, frame: Frame) -> None:
-    """Note a module that a loop compiles as one of several."""
-    if not isinstance(node, ast.Call) or not isinstance(inner, Instance):
-        return
-    compiled = node.func.value if isinstance(node.func, ast.Attribute) and not node.args else node.args[0]
-    names = {part.id for part in ast.walk(compiled) if isinstance(part, ast.Name)}
-    if names & varying.loop_variables(frame.tree):
-        frame.tracer.driven.singly.setdefault(inner.ref, (frame.tracer.display(frame.module), node.lineno))
-
-
-def note_entry(
-    function: Value, args: tuple[Value, ...], keywords: dict[str, Value], node: ast.AST | None, frame: Frame
-) -> None:
-    """Note that host code calls what torch.compile made of a function or module."""
-    if not frame.keeps_effects or not isinstance(node, ast.Call):
-        return
-    path = frame.tracer.display(frame.module)
-    if not isinstance(function, Function):
-        add([Entry(None, path, node.lineno)], frame)
-        return
-    scope = function.ref.node.args
-    names = [argument.arg for argument in (*scope.posonlyargs, *scope.args)][0 if function.bound is None else 1 :]
-    given = dict(_written(node, names))
-    values = dict(zip(names, args, strict=False)) | {key: value for key, value in keywords.items() if key[:1] != "*"}
-    others = {name for name, argument in given.items() if varying.is_another_next_time(argument, frame)}
-    if varying.is_another_next_time(node.func, frame):  # `job(x)` for several `job = partial(step, how=how)`
-        others |= values.keys() - given.keys()
-
-    def those(asked: Callable[[ast.expr], bool]) -> frozenset[str]:
-        return frozenset(name for name, argument in given.items() if asked(argument))
-
-    entry = Entry(
-        function.ref,
-        path,
-        node.lineno,
-        arguments=tuple(values.items()),
-        lasting=those(lambda argument: varying.lasts(argument, node, frame)),
-        varying=frozenset(others),
-        growing=frozenset(
-            name
-            for name, argument in given.items()
-            if varying.is_longer_next_time(argument, values.get(name, UNKNOWN), node, frame)
-        ),
-        parameters_of_model=those(lambda argument: varying.is_parameter(argument, frame)),
-        carried=tuple((k, numbers) for k, part in given.items() if (numbers := carried_numbers(part, frame))),
-        entries=tuple((k, keys) for k, part in given.items() if (keys := entries_made(part, frame))),
-        sizes=tuple((k, found) for k, part in given.items() if (found := varying_dimensions(part, frame))),
-        through=frozenset(
-            (k, name) for k, argument in given.items() for name in varying.parameters_in(argument, frame)
-        ),
-        handed=frozenset((k, name) for k, part in given.items() if (name := varying.hands_on(part, frame))),
-    )
-    add([entry], frame)
-
-
-def _written(call: ast.Call, names: list[str]) -> Iterator[tuple[str, ast.expr]]:
-    """The arguments of a call by the names of the parameters that get them; none by position behind a star."""
-    if not any(isinstance(argument, ast.Starred) for argument in call.args):
-        yield from zip(names, call.args, strict=False)
-    for keyword in call.keywords:
-        if keyword.arg is not None:
-            yield keyword.arg, keyword.value
-        elif isinstance(keyword.value, ast.Dict):
-            for key, value in zip(keyword.value.keys, keyword.value.values, strict=True):
-                if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                    yield key.value, value

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from compilelint.static.project.definitions import function_ref
 from compilelint.static.project.syntax import nodes_in
-from compilelint.static.tracer import attributes, calls, effects, overloads, subscripts
+from compilelint.static.tracer import attributes, calls, noting, overloads, subscripts
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.tracer.narrowing import narrowed, path_of, test
 from compilelint.static.values import (
@@ -169,7 +169,7 @@ def _dict(node: ast.Dict, frame: Frame) -> Value:
 def _lambda(node: ast.Lambda, frame: Frame) -> Value:
     ref = function_ref(frame.module.name, frame.ref.qualname, node, frame.ref.owner)
     function = Function(ref, closure=Closure(frame.env, frame.closure))
-    effects.note_definition(function, frame)
+    noting.note_definition(function, frame)
     return function
 
 
@@ -231,7 +231,7 @@ def _starred(node: ast.Starred, frame: Frame) -> Value:
 
 def _yield(node: ast.Yield, frame: Frame) -> Value:
     frame.give_out(evaluate(node.value, frame) if node.value else NONE)
-    effects.note_yield(frame)
+    noting.note_yield(frame)
     return UNKNOWN
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from compilelint.static.project.definitions import ClassRef, function_ref
 from compilelint.static.project.index import absolute_module, imported_modules
 from compilelint.static.project.syntax import nodes_in
-from compilelint.static.tracer import attributes, effects, overloads
+from compilelint.static.tracer import attributes, effects, noting, overloads
 from compilelint.static.tracer.assignment import parts, side_by_side, store
 from compilelint.static.tracer.expressions import evaluate, iterate
 from compilelint.static.tracer.frame import Env, Frame, join_envs
@@ -48,7 +48,7 @@ def _expression(node: ast.Expr, frame: Frame) -> None:
 
 def _assign(node: ast.Assign, frame: Frame) -> None:
     value = evaluate(node.value, frame)
-    effects.note_assignment(node, frame)
+    noting.note_assignment(node, frame)
     for target in node.targets:
         shares = side_by_side(target, node.value, frame)
         if shares is None:
@@ -71,7 +71,7 @@ def _augmented(node: ast.AugAssign, frame: Frame) -> None:
     value = overloads.in_place(current, node.op, evaluate(node.value, frame), node, frame)
     frame.kinds[node.target] = current
     store(node.target, value, frame)
-    effects.note_assignment(node, frame)
+    noting.note_assignment(node, frame)
 
 
 def _return(node: ast.Return, frame: Frame) -> bool:
@@ -208,7 +208,7 @@ def _with(node: ast.With | ast.AsyncWith, frame: Frame) -> bool:
     for item in node.items:
         count = len(frame.effects)
         manager = evaluate(item.context_expr, frame)
-        after += effects.enter_manager(count, frame)
+        after += noting.enter_manager(count, frame)
         if item.optional_vars is not None:
             store(item.optional_vars, _entered(manager, frame), frame)
         elif isinstance(manager, Instance):
@@ -247,7 +247,7 @@ def _define(node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> None:
     function: Value = Function(ref, closure=Closure(frame.env, frame.closure))
     frame.env[node.name] = function
     frame.env[node.name] = frame.tracer.decorate(function, node, frame)
-    effects.note_definition(frame.env[node.name], frame)
+    noting.note_definition(frame.env[node.name], frame)
 
 
 def _class(node: ast.ClassDef, frame: Frame) -> None:

@@ -20,14 +20,15 @@ from compilelint.static.tracer import (
     calls,
     construction,
     ducks,
-    effects,
     expressions,
     library,
+    noting,
     regime,
     statements,
 )
 from compilelint.static.tracer.agreement import in_common
 from compilelint.static.tracer.annotations import value_of_annotation
+from compilelint.static.tracer.effects import Driven
 from compilelint.static.tracer.frame import TURN_OF, Env, Frame, Mode
 from compilelint.static.tracer.held import HeldFrames, Way, most_ways
 from compilelint.static.tracer.optional import imported, or_otherwise
@@ -82,7 +83,7 @@ class Tracer:
         """Functions with loops around a model of which what calls them is to tell the arguments."""
         self.each_turn: dict[Mode, set[ast.AST]] = {mode: set() for mode in TURN_OF}  # what runs on each turn
         self._held: HeldFrames | None = None
-        self.driven = effects.Driven()
+        self.driven = Driven()
 
     # What the walkers of expressions and statements ask for; here so that they need not know each other.
 
@@ -128,7 +129,7 @@ class Tracer:
     def compile_site(self, inner: Value, keywords: dict[str, Value], node: ast.AST | None, frame: Frame) -> Compiled:
         """Note a call of torch.compile: what it compiles and with which constant options."""
         compiled = Compiled(inner)
-        effects.note_compilation(inner, node, frame)
+        noting.note_compilation(inner, node, frame)
         options = regime.compile_options(keywords, frame.module)
         function = attributes.get(inner, "forward", frame) if isinstance(inner, Instance) else inner
         if isinstance(function, Function):
@@ -293,7 +294,7 @@ class Tracer:
         inner = function.inner
         if isinstance(inner, Instance):
             inner = attributes.get(inner, "forward", caller)
-        effects.note_entry(inner, args, keywords, node, caller)
+        noting.note_entry(inner, args, keywords, node, caller)
         if inner == UNKNOWN:
             return library.SOME_MODEL_GIVES
         if not isinstance(inner, Function):

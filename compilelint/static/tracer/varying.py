@@ -288,8 +288,18 @@ def lasts(argument: ast.expr, call: ast.Call, frame: Frame) -> bool:
     """Whether the call is given the same object each time: a variable that the loop around it does not bind."""
     if not isinstance(argument, ast.Name):
         return False
-    loops = list(_loops_around(call, frame.tree))
-    return bool(loops) and not any(argument.id in _stored_in(loop) for loop in loops)
+    looped = any(True for _ in _loops_around(call, frame.tree))
+    return looped and not is_bound_around(argument.id, call, frame)
+
+
+def is_bound(name: str, frame: Frame) -> bool:
+    """Whether the function that `frame` runs binds a variable."""
+    return name in _stored_in(frame.tree)
+
+
+def is_bound_around(name: str, call: ast.Call, frame: Frame) -> bool:
+    """Whether a loop around the call binds a variable to something else on each turn."""
+    return any(name in _stored_in(loop) for loop in _loops_around(call, frame.tree))
 
 
 def _stored_in(scope: ast.AST) -> set[str]:
