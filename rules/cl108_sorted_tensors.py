@@ -31,6 +31,7 @@ from collections.abc import Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.enumerations import is_enumeration
 from compilelint.static.facts.tensors import data
 from compilelint.static.values import (
     UNKNOWN,
@@ -121,14 +122,9 @@ def is_object(value: Value, view: View) -> bool:
         elif isinstance(option, ExternalInstance):
             if option.name.startswith("torch.nn."):
                 return True
-        elif isinstance(option, Instance) and not any(map(is_enum, view.classes(option))):
+        elif isinstance(option, Instance) and not any(map(is_enumeration, view.classes(option))):
             return True
     return False
-
-
-def is_enum(definition: ast.ClassDef) -> bool:
-    """Whether a class inherits from one of Python's enumerations."""
-    return any(ast.unparse(base).endswith(("Enum", "Flag")) for base in definition.bases)
 
 
 BAD = (

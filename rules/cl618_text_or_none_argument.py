@@ -1,13 +1,15 @@
 """A text or None that driving code passes where the next call passes another compiles the function again.
 
 ## What it does
-Finds, in a compiled function, the first read of a parameter for which the code that calls it passes a text that changes
-with each turn of a loop, or None in some calls and a tensor in others (`h = None`, then `h = step(x, h)` in a loop).
+Finds, in a compiled function, the first read of a parameter for which the code that calls it passes a text, or a member
+of an enumeration, that changes with each turn of a loop, or None in some calls and a tensor in others (`h = None`, then
+`h = step(x, h)` in a loop).
 
 ## Why it costs
 Dynamo makes no symbol of a text: it guards on it, `name == 'layer_3'`, and compiles the function for each, up to the
-recompile limit of 8. An argument that was None and then is a tensor compiles a second time, once: a warm-up of two
-calls hides it, so this is reported as possible only. Measured on torch 2.13.
+recompile limit of 8; so it does with a member of an enumeration. An argument that was None and then is a tensor
+compiles a second time, once: a warm-up of two calls hides it, so this is reported as possible only. Measured on torch
+2.13.
 
 ## Write instead
 Use the text outside of the compiled function and pass what it stands for. Start with a tensor instead of None:
@@ -29,6 +31,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, Passing, View, Watch
+from compilelint.static.facts.enumerations import count, enumeration_of
 from compilelint.static.facts.state import first_use, is_text
 from compilelint.static.facts.texts import used_as_text
 from compilelint.static.values import (
@@ -54,9 +57,11 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         where = view.where(passing.place)
         texts = _texts(passing, node, view)
         if texts > 1:
+            enumeration = enumeration_of(passing.values, node, view)
+            thing = "text" if enumeration is None else f"`{enumeration.name}`"
             yield Hit(
                 node,
-                f"`{node.id}` gets another text in other calls ({where}): Dynamo guards on it, so this function"
+                f"`{node.id}` gets another {thing} in other calls ({where}): Dynamo guards on it, so this function"
                 " compiles again for each",
                 f"use `{node.id}` outside of the compiled function and pass what it stands for",
                 "likely" if texts > 2 else "possible",
@@ -74,13 +79,19 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 
 def _texts(passing: Passing, node: ast.Name, view: View) -> int:
-    """How many texts the calls pass: those that are written down, or MANY if it is another one each time."""
+    """How many texts, or members of an enumeration, the calls pass: those that are written down, or all that there may
+    be if it is another one each time."""
     given = {value for value in passing.values if value != UNKNOWN}
+    enumeration = enumeration_of(passing.values, node, view) if passing.varies else None
+    if enumeration is not None:
+        return count(enumeration)
     if not given:
         return MANY if passing.varies and (is_text(view.kind(node)) or used_as_text(node, view)) else 0
     if not all(map(is_text, given)):
         return 0
-    return MANY if passing.varies else len({value for value in given if isinstance(value, Const)})
+    kinds = {option for value in given for option in options(value)}
+    written_down = len({kind for kind in kinds if isinstance(kind, Const)})
+    return MANY if passing.varies and (written_down < len(kinds) or len(kinds) == 1) else written_down
 
 
 def _starts_as_none(passing: Passing) -> bool:

@@ -140,6 +140,12 @@ OTHERS = {
     "a loop's variable": "for how in names():\n    step(x, str(how))",
     "what is computed from one": "for k in range(9):\n    how = str(k)\n    step(x, how)",
     "what a loop carries on": "how = 'a'\nwhile go():\n    step(x, how)\n    how += 'a'",
+    "drawn on each turn": "import random\nfor _ in range(9):\n"
+    "    how = random.choice(['a', 'b', 'c'])\n    step(x, how)",
+    "taken off a queue": "def serve(queue):\n    while queue:\n        job = queue.pop(0)\n        step(x, str(job))",
+    "each of several cases": "CASES = [dict(how='a'), dict(how='b'), dict(how='c')]\nfor case in CASES:\n"
+    "    step(x, **case)",
+    "each of several that are named": "NAMES = ('a', 'b', 'c')\nfor how in NAMES:\n    step(x, how)",
     "three texts": "step(x)\nstep(x, 'b')\nstep(x, how='c')",
     "what the caller is given": "def serve(how: str):\n    return step(x, how)",
     "what the caller's caller is given": "def serve(mode: str):\n    return call(mode)\n\n\n"
@@ -157,6 +163,8 @@ SAME = {
     "one text": "for _ in range(9):\n    step(x, 'a')\n    step(x, 'a')",
     "the default": "for k in range(9):\n    step(x)\n    step(x, 'plain')",
     "an argument with a default": "def serve(how: str = 'plain'):\n    return step(x, how)",
+    "drawn before the loop": "import random\nhow = str(random.choice(NAMES))\nfor _ in range(9):\n    step(x, how)",
+    "a setting taken off": "for _ in range(9):\n    how = str(options.pop('how', 'a'))\n    step(x, how)",
     "a setting": "class Loop:\n    def __init__(self, how: str):\n        self.how = how\n\n"
     "    def run(self):\n        step(x, self.how)",
     "each text in a function of its own": "def a():\n    step(x, 'a')\n\n\ndef b():\n    step(x, 'b')\n\n\n"
@@ -174,6 +182,40 @@ def test_another_text_in_each_call_is_found_where_it_is_used(driver: str) -> Non
 @pytest.mark.parametrize("driver", SAME.values(), ids=SAME.keys())
 def test_the_same_text_is_not(driver: str) -> None:
     assert "CL618" not in {finding.rule for finding in check({"main.py": STEP + driver})}
+
+
+TASKS = """
+import enum
+import torch
+
+
+class Task(enum.Enum):
+    A = 0
+    B = 1
+    {more}
+
+
+@torch.compile
+def front(x, task): return x + 1 if task is Task.A else x - 1
+
+
+x = torch.ones(2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "driver", "confidence"),
+    [
+        ("C = 2", "for task in Task:\n    front(x, task)", "likely"),
+        ("C = 2", "def handle(task: Task):\n    return front(x, task)", "likely"),
+        ("C = 2", "def serve(jobs):\n    for job in jobs:\n        front(x, job.task)", "likely"),
+        ("", "def serve(jobs):\n    for job in jobs:\n        front(x, job.task)", "possible"),
+        ("C = 2", "for k in range(9):\n    front(x * k, Task.B)", None),
+    ],
+)
+def test_another_member_of_an_enumeration_is_another_value(more: str, driver: str, confidence: str | None) -> None:
+    found = [f for f in check({"main.py": TASKS.replace("{more}", more) + driver}) if f.rule == "CL618"]
+    assert [f.confidence for f in found] == ([confidence] if confidence else [])
 
 
 MIX = """

@@ -13,7 +13,7 @@ from compilelint.static.tracer import varying
 from compilelint.static.tracer.binding import defaults
 from compilelint.static.tracer.effects import Entry
 from compilelint.static.tracer.frame import Frame
-from compilelint.static.values import UNKNOWN, Tensor, Value, join_all, options
+from compilelint.static.values import UNKNOWN, Method, Tensor, Value, join_all, options
 
 
 def passed(name: str, frame: Frame) -> tuple[Passing, ...]:
@@ -51,8 +51,13 @@ def _passing(name: str, entries: tuple[Entry, ...], frame: Frame) -> Passing | N
 
 
 def _without_guess(value: Value) -> Value:
-    """What is passed, unless that is taken for a tensor for want of anything else."""
-    return join_all(UNKNOWN if isinstance(part, Tensor) and not part.sure else part for part in options(value))
+    """What is passed, unless that is taken for a tensor, or an attribute of one, for want of anything else."""
+    return join_all(UNKNOWN if _is_guess(part) else part for part in options(value))
+
+
+def _is_guess(value: Value) -> bool:
+    of = value.receiver if isinstance(value, Method) else value
+    return isinstance(of, Tensor) and not of.sure
 
 
 def handed_from(name: str, frame: Frame) -> tuple[str, Frame] | None:

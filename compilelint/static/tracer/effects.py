@@ -24,6 +24,8 @@ from compilelint.static.values import (
     ScalarType,
     Sequence,
     Value,
+    element_of,
+    join_all,
     options,
 )
 
@@ -184,8 +186,9 @@ class Driven:
         found = {name: self.named.get((ref.module, name), UNKNOWN) for name in names}
         return {name: value for name, value in found.items() if value != UNKNOWN}
 
-    def numbers_passed(self, ref: FunctionRef) -> dict[str, Value]:
-        """The parameters of a compiled function for which all calls that are known pass a number."""
+    def settings_passed(self, ref: FunctionRef) -> dict[str, Value]:
+        """The parameters of a compiled function for which all calls that are known pass a number or a list of numbers
+        or texts, with what they are then."""
         given: dict[str, list[Value]] = {}
         for entry in (entry for stretch in self.entries.get(ref, ()) for entry in stretch.entries):
             for name, value in entry.arguments:
@@ -196,6 +199,8 @@ class Driven:
             if types <= {"int", "float", "number"}:
                 same: ScalarType = "int" if types == {"int"} else "float" if types == {"float"} else "number"
                 found[name] = Scalar(same, "argument")
+            elif all(map(_is_list_of_settings, values)):
+                found[name] = Sequence("list", None, join_all(map(element_of, values)))
         return found
 
     def finished(self, way: Way, frame: Frame) -> None:
@@ -248,6 +253,12 @@ class Driven:
         for owner in owners or (key[0],):
             if isinstance(owner, ClassRef) or owner == key[0]:
                 self.changed.setdefault((owner, key[1]), write)
+
+
+def _is_list_of_settings(value: Value) -> bool:
+    """Whether a value is a list of numbers or texts, and not an empty one."""
+    is_list = isinstance(value, Sequence) and value.form == "list"
+    return is_list and all(isinstance(part, (Const, Scalar)) for part in options(element_of(value)))
 
 
 def _runs_again(frame: Frame) -> bool:

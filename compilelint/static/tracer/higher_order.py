@@ -163,6 +163,16 @@ def _whole_number(args: Args, keywords: Keywords, node: ast.AST | None, frame: F
     return Scalar("int")
 
 
+def _drawn(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
+    """`random.choice(items)`."""
+    return element_of(args[0]) if args else UNKNOWN
+
+
+def _several_drawn(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
+    """`random.sample(items, k)`."""
+    return Sequence("list", None, _drawn(args, keywords, node, frame))
+
+
 def _where(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
     if len(args) == 1 and not keywords.keys() & {"input", "other"}:
         return Sequence("tuple", None, Tensor("int", 1))
@@ -205,6 +215,9 @@ _HANDLERS: dict[str, Callable[[Args, Keywords, ast.AST | None, Frame], Value]] =
     "collections.OrderedDict": _ordered_dict,
     "dataclasses.field": _field,
     "torch.utils._pytree.tree_map": _tree_map,
+    "random.choice": _drawn,
+    "random.choices": _several_drawn,
+    "random.sample": _several_drawn,
     "math.ceil": _whole_number,
     "math.floor": _whole_number,
 }

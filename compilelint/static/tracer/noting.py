@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from compilelint.static.project.definitions import ClassRef, assignments
@@ -182,7 +183,10 @@ def note_entry(
     given = dict(_written(node, names))
     values = dict(zip(names, args, strict=False)) | {key: value for key, value in keywords.items() if key[:1] != "*"}
     others = {name for name, argument in given.items() if varying.is_another_next_time(argument, frame)}
-    if varying.is_another_next_time(node.func, frame):  # `job(x)` for several `job = partial(step, how=how)`
+    # `job(x)` for several `job = partial(step, how=how)`, and `step(x, **case)` for several cases
+    spread = [part.value for part in node.keywords if part.arg is None]
+    spread += [part.value for part in node.args if isinstance(part, ast.Starred)]
+    if any(varying.is_another_next_time(part, frame) for part in (node.func, *spread)):
         others |= values.keys() - given.keys()
 
     def those(asked: Callable[[ast.expr], bool]) -> frozenset[str]:
@@ -240,8 +244,8 @@ def _held(parameter: str, argument: ast.expr, call: ast.Call, frame: Frame) -> H
 
 def _written(call: ast.Call, names: list[str]) -> Iterator[tuple[str, ast.expr]]:
     """The arguments of a call by the names of the parameters that get them; none by position behind a star."""
-    if not any(isinstance(argument, ast.Starred) for argument in call.args):
-        yield from zip(names, call.args, strict=False)
+    plain = takewhile(lambda argument: not isinstance(argument, ast.Starred), call.args)
+    yield from zip(names, plain, strict=False)
     for keyword in call.keywords:
         if keyword.arg is not None:
             yield keyword.arg, keyword.value

@@ -176,7 +176,7 @@ def _parameters(frame: Frame) -> set[str]:
 
 @lru_cache(maxsize=256)
 def _carried(scope: ast.AST) -> frozenset[str]:
-    """The variables that a loop computes from what they were on the turn before."""
+    """The variables that a loop computes from what they were on the turn before, draws, or takes off a queue."""
     found: set[str] = set()
     for loop in nodes_in(scope):
         if isinstance(loop, (ast.For, ast.AsyncFor, ast.While)):
@@ -185,7 +185,36 @@ def _carried(scope: ast.AST) -> frozenset[str]:
             }
             assigned = _assigned_from(loop)
             found |= stepped | {name for name in assigned if name in _closure(assigned[name], assigned)}
+            found |= _drawn(loop)
     return frozenset(found)
+
+
+_DRAWING = frozenset({"choice", "choices", "randint", "randrange", "random", "uniform", "sample", "gauss"})
+
+
+def _drawn(loop: ast.AST) -> set[str]:
+    """The variables that a loop sets to what it draws on the host, or to the next one of a queue or an iterator."""
+    return {
+        target.id
+        for node in nodes_in(loop)
+        if isinstance(node, ast.Assign) and any(map(_draws, ast.walk(node.value)))
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def _draws(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    if isinstance(node.func, ast.Name):
+        return node.func.id == "next"
+    if not isinstance(node.func, ast.Attribute):
+        return False
+    if node.func.attr in _DRAWING:
+        return ast.unparse(node.func.value) in ("random", "np.random", "numpy.random", "rng", "self.rng")
+    key = node.args[0] if node.args else None
+    is_place = key is None or (isinstance(key, ast.Constant) and isinstance(key.value, int))
+    return node.func.attr in ("popleft", "get_nowait") or (node.func.attr == "pop" and is_place and not node.keywords)
 
 
 @lru_cache(maxsize=256)

@@ -313,8 +313,8 @@ class Walk:
         if module is not None:
             with self._contained(module):
                 arguments = root_arguments(function.ref, function.bound is not None, self.tracer.table)
-                numbers = self.tracer.driven.numbers_passed(function.ref)
-                known = {name: numbers.get(name, value) for name, value in arguments.items()}
+                settings = self.tracer.driven.settings_passed(function.ref)
+                known = {name: settings.get(name, value) for name, value in arguments.items()}
                 self.tracer.run(function, (), {**_OPEN, **known}, "compiled", None, None, why)
 
     def _start(self, ref: FunctionRef, mode: Mode, why: str) -> None:
