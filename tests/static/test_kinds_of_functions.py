@@ -37,6 +37,21 @@ def total(t):
 ---
 probe(total(x))  # a scalar tensor of bool
 
+def corner(boxes):
+    return boxes[:, 0]
+---
+probe(corner(vars(self).get("none", x)))  # a tensor (by annotation or use)
+
+def entry(table):
+    return table[0, 1]
+---
+probe(entry(vars(self).get("none", x)))  # unknown
+
+def last(rows):
+    return rows[len(rows) - 1 :, 0]
+---
+probe(last(vars(self).get("none", x)))  # unknown
+
 def scaled(factor):
     def wrap(function):
         def inner(t):

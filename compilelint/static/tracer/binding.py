@@ -37,9 +37,14 @@ if TYPE_CHECKING:
 
 
 def bind_arguments(
-    function: Function, args: tuple[Value, ...], keywords: dict[str, Value], module: ModuleIndex, tracer: Tracer
+    function: Function,
+    args: tuple[Value, ...],
+    keywords: dict[str, Value],
+    traced: bool,
+    module: ModuleIndex,
+    tracer: Tracer,
 ) -> Env:
-    """The variables a function starts with.
+    """The variables a function starts with; `traced` where Dynamo traces it.
 
     An argument nobody passed has its default; one of unknown kind is taken for what its annotation, or the way the body
     uses it, says.
@@ -59,7 +64,7 @@ def bind_arguments(
         else:
             carried = rest if position < signature.positional else None
             value = _missing(signature.defaults.get(name), carried, extra, module, tracer)
-        env[name] = _settled(value, parameter, scope, module, tracer)
+        env[name] = _settled(value, parameter, scope, traced, module, tracer)
     if scope.args.vararg is not None:
         left = args[signature.positional :]
         # What an open list may add behind the known arguments is left out: mostly it adds nothing.
@@ -119,7 +124,9 @@ def _loosened(default: Value) -> Value:
     return join(default, UNKNOWN)
 
 
-def _settled(value: Value, parameter: ast.arg, scope: Scope, module: ModuleIndex, tracer: Tracer) -> Value:
+def _settled(
+    value: Value, parameter: ast.arg, scope: Scope, traced: bool, module: ModuleIndex, tracer: Tracer
+) -> Value:
     """The argument with what the signature, the name and the body add where it is unknown."""
     if isinstance(value, Const) and value.type in ("int", "float") and value.value not in (0, 1, -1, 0.0, 1.0):
         return Scalar(value.type)  # type: ignore[arg-type]
@@ -132,7 +139,10 @@ def _settled(value: Value, parameter: ast.arg, scope: Scope, module: ModuleIndex
         known = [option for option in known if not _is_guess(option)]
         value = join_all([UNKNOWN, *known])
     if len(known) < len(options(value)):
-        if declared == UNKNOWN and parameter.arg in tensor_parameters(scope):
+        if declared == UNKNOWN and (
+            parameter.arg in tensor_parameters(scope)
+            or (traced and parameter.arg in _cut_parameters(scope) - _used_otherwise(scope, tracer.table))
+        ):
             declared = Tensor(sure=False)
         elif declared == UNKNOWN:
             declared = class_by_use(parameter.arg, scope, module, tracer)
@@ -206,6 +216,28 @@ def tensor_parameters(scope: Scope) -> frozenset[str]:
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
             found.update(side.id for side in (node.left, node.right) if isinstance(side, ast.Name))
     return frozenset(found & names)
+
+
+@cache
+def _cut_parameters(scope: Scope) -> frozenset[str]:
+    """Parameters of which the body reads a part in several dimensions at once (`grid[:, 0]`, `boxes[..., :2]`).
+
+    Only tensors and arrays have that, and code that Dynamo traces gets tensors.
+    """
+    names = {p.arg for p in (*scope.args.posonlyargs, *scope.args.args, *scope.args.kwonlyargs)} - {"self", "cls"}
+    return frozenset(
+        node.value.id
+        for node in nodes_in(scope)
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in names
+        and isinstance(node.slice, ast.Tuple)
+        and any(isinstance(part, ast.Slice) or _is_ellipsis(part) for part in node.slice.elts)
+    )
+
+
+def _is_ellipsis(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is ...
 
 
 _READ_AS_OTHER = frozenset({"range", "len", "isinstance", "getattr", "hasattr", "enumerate", "zip", "list", "tuple"})

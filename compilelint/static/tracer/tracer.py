@@ -322,7 +322,7 @@ class Tracer:
         module = self.program.module(function.ref.module)
         if module is None:
             return None
-        env = binding.bind_arguments(function, args, keywords, module, self)
+        env = binding.bind_arguments(function, args, keywords, mode == "compiled", module, self)
         # The variables of one function come in one order.
         return Way(function.ref, mode, function.closure, tuple(env.items())), env, module
 
