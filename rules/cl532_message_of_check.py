@@ -108,10 +108,14 @@ def _read_around(function: ast.Lambda | ast.FunctionDef, view: View) -> Iterator
         certainty = _tensors(kind)
         if certainty is not None:
             yield name, "a tensor", certainty
-        elif (kind != UNKNOWN and all(isinstance(option, Instance) for option in options(kind))) or (name == "self" and "." in view.qualname):
+        elif _is_object(kind) or (name == "self" and "." in view.qualname):
             yield name, "an object", "certain"
         elif view.torch < CLOSES_OVER_VALUES:
             yield name, "a variable around it", "certain"
+
+
+def _is_object(value: Value) -> bool:
+    return value != UNKNOWN and all(isinstance(option, Instance) for option in options(value))
 
 
 def _tensors(value: Value) -> Confidence | None:
