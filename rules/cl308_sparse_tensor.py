@@ -2,7 +2,8 @@
 
 ## What it does
 Reports `torch.sparse_coo_tensor`, `sparse_csr_tensor` and the other constructors, `to_sparse`, `to_sparse_coo`,
-`to_sparse_csr` and their like on tensors, and the first use of a sparse tensor that the model or the file holds.
+`to_sparse_csr` and their like on tensors, and the first use of a sparse tensor that the model or the file holds, also
+in functions to which it is passed.
 
 ## Why it costs
 Dynamo has no fake form of a sparse tensor. The call that makes one is a break (GB0007, GB0277, GB0374), and the
@@ -65,7 +66,9 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 def used(node: ast.Name | ast.Attribute, view: View) -> Iterator[Hit]:
     """`self.adjacency`, where that is sparse: Dynamo wraps a tensor where it is first read, and can't wrap this one."""
-    if not is_sparse(view.kind(node)) or not comes_from_outside(view, node) or read_before(node, view):
+    if not is_sparse(view.kind(node)) or read_before(node, view):
+        return
+    if not comes_from_outside(view, node) and not handed_in(node, view):
         return
     message = f"`{view.text(node)}` is a sparse tensor, which Dynamo cannot trace: the whole function runs uncompiled"
     yield Hit(node, message, INSTEAD, "likely")
@@ -75,6 +78,18 @@ def is_sparse(value: Value) -> bool:
     """Whether a value is a sparse tensor wherever it is a tensor."""
     tensors = [option for option in options(value) if isinstance(option, Tensor)]
     return bool(tensors) and all(tensor.sparse for tensor in tensors)
+
+
+def handed_in(node: ast.Name | ast.Attribute, view: View) -> bool:
+    """Whether `node` reads a parameter as passed: where the caller is given up, this function is compiled alone."""
+    if not isinstance(node, ast.Name) or isinstance(view.function, ast.Module):
+        return False
+    arguments = view.function.args
+    return node.id in {p.arg for p in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)} and not any(
+        isinstance(other, ast.Name) and other.id == node.id and other.lineno < node.lineno
+        for other in own_nodes(view.function)
+        if isinstance(getattr(other, "ctx", None), ast.Store)
+    )
 
 
 def read_before(node: ast.Name | ast.Attribute, view: View) -> bool:
@@ -139,6 +154,32 @@ class Diffuse(nn.Module):
         return h + torch.sparse.mm(self.adjacency, x)
 """,
         run="(Diffuse(torch.eye(3)), [(torch.ones(3, 4),)])",
+        default="skip",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+def contract(x, kernel: torch.Tensor):
+    if kernel.dim() != 2:  # ~
+        raise ValueError("one row per output")
+    kernel = kernel.to(x.dtype)
+    return torch.sparse.mm(kernel, x)
+
+
+class Filter(nn.Module):
+    def __init__(self, rows, weights):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+        self.kernel = torch.sparse_coo_tensor(rows, weights, (3, 3)).coalesce().float()
+
+    def forward(self, x):
+        return contract(self.proj(x), self.kernel.to(x.dtype))  # ~
+""",
+        run="(Filter(torch.tensor([[0, 1], [1, 2]]), torch.ones(2)), [(torch.ones(3, 4),)])",
         default="skip",
         fullgraph="break",
     ),

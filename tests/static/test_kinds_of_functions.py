@@ -270,7 +270,8 @@ import functools
 import torch
 import typing as t
 from typing import Annotated, Dict, Final, Iterable, List, Literal, Optional, Sequence, Tuple, Union
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int64
+import numpy as np
 from torch import BoolTensor, LongTensor, Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -301,6 +302,8 @@ Pair = Tuple[Tensor, Tensor]
         ("Pair", "a tuple of (a tensor (by annotation or use), a tensor (by annotation or use))"),
         ('Float[Tensor, "b n"]', "a tensor of float (by annotation or use)"),
         ('Bool[Tensor, "b n"]', "a tensor of bool (by annotation or use)"),
+        ('Int64[Tensor, "b n"]', "a tensor of int (by annotation or use)"),
+        ('Float[np.ndarray, "b n"]', "a numpy array of float"),
         ('Annotated[Tensor, "b n"]', "a tensor (by annotation or use)"),
         ("Final[int]", "a Python int passed in"),
         ("Literal['mean', 'sum']", "a Python str"),
@@ -319,7 +322,7 @@ Pair = Tuple[Tensor, Tensor]
         ("float | None", "a Python float passed in or None"),
         ("None", "None"),
         ("nn.Module", "a `torch.nn.Module`"),
-        ("Cache", "a `Cache` (model:10)"),
+        ("Cache", "a `Cache` (model:11)"),
         ("'not an annotation'", "unknown"),
         ("Unheard", "unknown"),
     ],

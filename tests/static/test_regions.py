@@ -231,6 +231,7 @@ def test_public_functions_of_a_package_are_assumed_to_be_compiled() -> None:
         "pkg/scripts/ops.py",
         "pkg/image_utils.py",
         "pkg/evaluation.py",
+        "pkg/__main__.py",
     ],
 )
 def test_public_functions_around_a_model_are_not(path: str) -> None:
@@ -436,6 +437,22 @@ def test_a_public_function_that_calls_something_compiled_is_around_the_model() -
     seen = probe({"pkg/__init__.py": "", "pkg/ops.py": text})
     assert seen.functions("compiled") == {"model"}
     assert {finding.function for finding in seen.findings} == {"model"}
+
+
+@pytest.mark.parametrize(("given_back", "compiled"), [("Solution(x * 2)", True), ("Solution(1)", False)])
+def test_a_method_of_a_module_that_gives_back_tensors_in_an_object_is_compiled(given_back: str, compiled: bool) -> None:
+    text = f"""
+        import torch
+        class Solution:
+            def __init__(self, states):
+                self.states = states
+        class Solver(torch.nn.Module):
+            def solve(self, problem):
+                x = torch.ones(problem.count)
+                probe(x)
+                return {given_back}
+        """
+    assert bool(probe({"pkg/__init__.py": "", "pkg/ops.py": text}).functions("compiled")) is compiled
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ PUBLIC_FUNCTION = "a public function on tensors, compiled with the model that ca
 _OUTSIDE_WORDS = frozenset(
     (
         "train trainer training trainers test tests testing example examples benchmark benchmarks data dataset "
-        "datasets dataloader dataloaders collate transforms scripts script tools cli convert conversion export "
+        "datasets dataloader dataloaders collate transforms scripts script tools cli main convert conversion export "
         "exporters eval evals evaluation onnx plot plotting visualization viz logger loggers logging callbacks io "
         "utils_io download hub setup conf recipe recipes deploy serve serving demo demos"
     ).split()

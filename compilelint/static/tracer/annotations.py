@@ -40,6 +40,12 @@ _TENSORS: dict[str, Element | None] = {
     "TensorType": None,
     "TensorLike": None,
 }
+_JAXTYPING: dict[str, Element | None] = {
+    **dict.fromkeys(("Float", "Float16", "Float32", "Float64", "BFloat16"), "float"),
+    **dict.fromkeys(("Int", "Int8", "Int16", "Int32", "Int64", "UInt", "UInt8", "Integer"), "int"),
+    "Bool": "bool",
+    **dict.fromkeys(("Shaped", "Num", "Inexact", "Real", "Complex"), None),
+}
 _SCALARS = {"bool": "bool", "int": "int", "float": "float", "str": "str", "complex": "number"}
 _SEQUENCES = {
     "list": "list", "List": "list", "Sequence": "list", "Iterable": "list", "Collection": "list",
@@ -110,9 +116,9 @@ def _parametrised(node: ast.Subscript, module: ModuleIndex, tracer: Tracer) -> V
         return value_of_annotation(arguments[0], module, tracer)
     if head == "Literal":
         return join_all(Const(a.value) for a in arguments if isinstance(a, ast.Constant))
-    if head in ("Float", "Int", "Bool", "Shaped", "Num", "Integer", "Inexact"):
-        element: dict[str, Element] = {"Float": "float", "Int": "int", "Bool": "bool", "Integer": "int"}
-        return Tensor(element.get(head), None, sure=False)  # jaxtyping: Float[Tensor, "b n"]
+    if head in _JAXTYPING:  # Float[Tensor, "b n"], Int64[np.ndarray, "n"]
+        of_array = isinstance(value_of_annotation(arguments[0], module, tracer), Array)
+        return Array(_JAXTYPING[head]) if of_array else Tensor(_JAXTYPING[head], None, sure=False)
     if head in _TENSORS:
         return Tensor(_TENSORS[head], None, sure=False)  # torchtyping: TensorType["batch", float]
     if head in _MAPPINGS:

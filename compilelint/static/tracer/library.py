@@ -207,7 +207,7 @@ def tensor_method(
     if name in ("numpy", "__array__"):
         return Array(receiver.element, receiver.rank)
     if name in _ELEMENT_CASTS and not args:
-        return Tensor(_ELEMENT_CASTS[name], receiver.rank, receiver.sure, receiver.host)
+        return Tensor(_ELEMENT_CASTS[name], receiver.rank, receiver.sure, receiver.host, receiver.sparse)
     if name in ("split", "chunk", "unbind", "tensor_split", "split_with_sizes"):
         rank = receiver.rank - 1 if name == "unbind" and receiver.rank else None
         return Sequence("tuple", None, Tensor(receiver.element, rank, receiver.sure, receiver.host))
@@ -234,7 +234,7 @@ def array_method(receiver: Array, name: str, args: tuple[Value, ...], frame: Fra
 
 
 _MAKE_SPARSE = SPARSE_CONSTRUCTORS | SPARSE_CONVERSIONS
-_KEEP_SPARSE = frozenset("coalesce to cuda cpu float double half t transpose detach clone requires_grad_".split())
+_KEEP_SPARSE = frozenset("coalesce to cuda cpu t transpose detach clone requires_grad_".split())
 
 
 def _refine(result: Value, name: str, tail: str, args: tuple[Value, ...], keywords: Keywords, frame: Frame) -> Value:

@@ -286,7 +286,8 @@ class Walk:
         drives = self.tracer.drives(way)
         if (gives_module(result) or gives_arrays(result)) and not drives:
             return  # it builds models, or hands what they made over to numpy
-        if drives or gives_tensors(result) or (takes_tensor(root.ref, module, self.tracer) and not returns_number):
+        gives = gives_tensors(result) or (root.receiver is not None and _holds_tensors(result))
+        if drives or gives or (takes_tensor(root.ref, module, self.tracer) and not returns_number):
             self.flagger.most = "certain" if drives else "likely"
             self.tracer.show(way, root.why)
         # Else it is a metric or a check: its answer is Python's, so it stands outside the model.
@@ -349,3 +350,11 @@ def _loop_around(frame: Frame) -> ModuleIndex | None:
     while caller is not None and caller.mode not in TURN_OF:
         caller = caller.caller
     return None if caller is None else caller.module
+
+
+def _holds_tensors(value: Value) -> bool:
+    """Whether a value may be an object that keeps tensors: `Solution(times, states)`."""
+    return any(
+        isinstance(option, Instance) and not option.is_module and any(map(gives_tensors, option.attributes.values()))
+        for option in options(value)
+    )
