@@ -40,6 +40,7 @@ from compilelint.static.facts.state import (
     held,
     is_same_object_next_call,
     own_nodes,
+    read_before,
     same_place,
     without_alias,
     written,
@@ -64,11 +65,12 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if isinstance(node, ast.Assign):
         node = node.targets[0]
     assert isinstance(node, (ast.expr, ast.stmt))
-    entry = "new entry" if of_set else "call"
+    read = read_before(place, node, view)
+    with_each = f"{'new entry' if of_set else 'call'}{f' (line {node.lineno})' if read is not None else ''}"
     yield Hit(
-        node,
-        f"`{view.text(place)}` gets longer with every {entry} and Dynamo guards on what is in it: each compiles again"
-        " until the recompile limit, then the function runs uncompiled",
+        read or node,
+        f"`{view.text(place)}` gets longer with every {with_each} and Dynamo guards on what is in it: each compiles"
+        " again until the recompile limit, then the function runs uncompiled",
         "return the value and append it in the calling code, or write into a buffer of fixed size",
         confidence=max(_confidence(place, view), "likely" if of_set else "certain", key=CONFIDENCES.index),
     )
@@ -136,6 +138,9 @@ def _bounded(place: ast.expr, view: View) -> bool:
 def _shrinks(grown: ast.expr, place: ast.expr, growth: ast.AST, view: View) -> bool:
     """Whether the same function also rebinds the container or takes something out."""
     if any(statement is not growth for statement, _ in written(place, view.function)):
+        return True
+    deleted = [part for node in own_nodes(view.function) if isinstance(node, ast.Delete) for part in node.targets]
+    if any(isinstance(part, ast.Subscript) and same_place(part.value, place) for part in deleted):
         return True
     return any(
         isinstance(node, ast.Call)

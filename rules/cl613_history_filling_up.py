@@ -2,7 +2,8 @@
 
 ## What it does
 Finds a list or deque that outlives the call, to which compiled code adds an entry per call and which keeps the last
-few: `self.history.append(h)` followed by `if len(self.history) > n: self.history.pop(0)`, or `deque(maxlen=n)`.
+few: `self.history.append(h)` followed by `if len(self.history) > n: self.history.pop(0)`, `self.history =
+(self.history + [h])[-n:]`, or `deque(maxlen=n)`. It reports where the function first uses it.
 
 ## Why it costs
 Dynamo guards on the length. Until the history is full each call finds another one and compiles again: measured on torch
@@ -25,29 +26,69 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.state import class_node, held, is_same_object_next_call, mentions, own_nodes, same_place
+from compilelint.static.facts.state import (
+    class_node,
+    held,
+    is_same_object_next_call,
+    mentions,
+    own_nodes,
+    read_before,
+    same_place,
+    written,
+)
 from compilelint.static.values import ExternalInstance, Sequence, options
 
 HAZARD = "recompile"
-WATCH = Watch(nodes=(ast.Call,), names=frozenset({"append", "appendleft"}))
+WATCH = Watch(nodes=(ast.Call, ast.Assign), syntax=lambda node, module: _added_to(node) is not None)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per call that adds to a history which the function, or its `maxlen`, keeps short."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+    place = _added_to(node)
+    if place is None or not isinstance(node, (ast.Call, ast.Assign)) or not is_same_object_next_call(place, view):
         return
-    place = node.func.value
-    if not isinstance(place, ast.Attribute) or not is_same_object_next_call(place, view):
-        return
-    if _is_short_deque(place, view) or (_is_list(place, view) and _is_cut(place, view)):
+    kept_short = isinstance(node, ast.Assign) or _is_cut(place, view)
+    if _is_short_deque(place, view) or (_is_list(place, view) and kept_short):
+        read = read_before(place, node, view)
         yield Hit(
-            node,
-            f"`{view.text(place)}` gets longer with each call until it is full, and Dynamo guards on its length: each"
-            " length compiles again",
+            read or (node.value if isinstance(node, ast.Assign) else node),
+            f"`{view.text(place)}` gets longer with each call{f' (line {node.lineno})' if read is not None else ''}"
+            " until it is full, and Dynamo guards on its length: each length compiles again",
             "keep the last entries in one tensor of fixed size (`roll` it and write the new one), or fill the history"
             " with copies of the first entry",
             "likely",
         )
+
+
+def _added_to(node: ast.AST) -> ast.Attribute | None:
+    """The attribute to which a call appends, or that is set to its own last entries and one more."""
+    if isinstance(node, ast.Call):
+        called = node.func
+        is_append = isinstance(called, ast.Attribute) and called.attr in ("append", "appendleft")
+        place = called.value if is_append and isinstance(called, ast.Attribute) else None
+    else:
+        place = node.targets[0] if isinstance(node, ast.Assign) and _is_window(node.value, node.targets[0]) else None
+    return place if isinstance(place, ast.Attribute) else None
+
+
+def _is_window(value: ast.expr, place: ast.expr) -> bool:
+    """`(place + [x])[-n:]`, `[*place, x][-n:]`, `place[1:] + [x]` and the like."""
+    if isinstance(value, ast.Subscript):
+        return isinstance(value.slice, ast.Slice) and _is_longer(value.value, place)
+    return _is_longer(value, place) and any(
+        isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Slice) and same_place(part.value, place)
+        for part in ast.walk(value)
+    )
+
+
+def _is_longer(value: ast.expr, place: ast.expr) -> bool:
+    """Whether entries are put beside those of `place`."""
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
+        listed = any(isinstance(side, (ast.List, ast.Tuple)) for side in (value.left, value.right))
+        return listed and mentions(value, place)
+    starred = [part for part in getattr(value, "elts", []) if isinstance(part, ast.Starred)]
+    is_list = isinstance(value, (ast.List, ast.Tuple)) and len(value.elts) > len(starred)
+    return is_list and any(mentions(part, place) for part in starred)
 
 
 def _is_list(place: ast.expr, view: View) -> bool:
@@ -70,7 +111,13 @@ def _is_short_deque(place: ast.Attribute, view: View) -> bool:
 
 
 def _is_cut(place: ast.expr, view: View) -> bool:
-    """Whether the function takes entries out again where there are too many: `if len(place) > n: place.pop(0)`."""
+    """Whether the function takes entries out again where there are too many: `if len(place) > n: place.pop(0)`, or
+    keeps the last ones: `place = place[-n:]`."""
+    if any(
+        isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice) and same_place(value.value, place)
+        for _, value in written(place, view.function)
+    ):
+        return True
     return any(
         isinstance(branch, ast.If)
         and any(isinstance(part, ast.Call) and ast.unparse(part.func) == "len" for part in ast.walk(branch.test))
@@ -133,6 +180,70 @@ class Multistep(nn.Module):
         default="recompile",
         fullgraph="recompile",
     ),
+    Example(
+        # Both are read before they get longer, and there is the guard.
+        code="""\
+import torch
+from torch import nn
+
+
+class Streamed(nn.Module):
+    def __init__(self, left=2):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+        self.left = left
+        self.past = []
+        self.kept = []
+
+    def forward(self, chunk):
+        h = self.proj(chunk)
+        out = h + torch.cat([*self.past, h], 1).mean(1, keepdim=True)  # ~
+        self.past.append(h)
+        if len(self.past) > self.left:
+            del self.past[0]
+        before = len(self.kept)  # ~
+        self.kept.append(out.mean())
+        self.kept = self.kept[-self.left :]
+        return out * before
+""",
+        run="(Streamed(), [(torch.ones(2, 3, 4),) for _ in range(4)])",
+        default="recompile",
+        fullgraph="recompile",
+    ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Solver:
+    def __init__(self, order=3):
+        self.order = order
+        self.outputs = []
+
+    def step(self, x, slope):
+        self.outputs = (self.outputs + [slope])[-self.order :]  # ~
+        if len(self.outputs) > 1:
+            slope = 1.5 * slope - 0.5 * self.outputs[-2]
+        return x + slope
+
+
+class Pipeline:
+    def __init__(self):
+        self.net = nn.Linear(4, 4)
+        self.solver = Solver()
+        self.solver.step = torch.compile(self.solver.step)
+
+    def __call__(self, x):
+        for _ in range(6):
+            x = self.solver.step(x, self.net(x))
+        return x
+""",
+        run="(Pipeline(), [(torch.ones(2, 4),)])",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
 )
 
 GOOD = (
@@ -160,6 +271,28 @@ class Smoothed(nn.Module):
         return self.history.mean(0) + sum(recent)
 """,
         run="(Smoothed(), [(torch.ones(2, 4),) for _ in range(5)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Windowed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+        self.sizes = [1, 2, 3]
+
+    def forward(self, x):
+        last = []
+        for size in self.sizes:
+            last = (last + [self.proj(x) * size])[-2:]
+        return sum(last) + len(self.sizes[-2:] + [4])
+""",
+        run="(Windowed(), [(torch.ones(2, 4),) for _ in range(3)])",
         default="clean",
         fullgraph="clean",
     ),

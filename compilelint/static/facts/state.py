@@ -251,6 +251,31 @@ def used_at(read: ast.expr, view: View) -> ast.expr:
     return read
 
 
+def read_before(place: ast.expr, change: ast.AST, view: View) -> ast.expr | None:
+    """Where this function uses what `place` names before `change`, whenever that runs: the guard is made there."""
+    around = set(view.parents(change))
+    for read in own_nodes(view.function):
+        if isinstance(read, (ast.Attribute, ast.Name)) and isinstance(read.ctx, ast.Load) and same_place(read, place):
+            used = used_at(read, view)
+            if used.lineno >= change.lineno:  # type: ignore[attr-defined]
+                return None
+            if _runs_with(used, around, view):
+                return used
+    return None
+
+
+def _runs_with(node: ast.AST, around: set[ast.AST], view: View) -> bool:
+    """Whether no branch or loop but those in `around` decides whether `node` runs."""
+    inner = node
+    for parent in view.parents(node):
+        decides = isinstance(parent, (ast.If, ast.While, ast.IfExp)) and inner is not parent.test
+        decides = decides or (isinstance(parent, (ast.For, ast.comprehension)) and inner is not parent.iter)
+        if parent not in around and (decides or isinstance(parent, (ast.Try, ast.ExceptHandler, ast.BoolOp))):
+            return False
+        inner = parent
+    return True
+
+
 def loads(name: str, scope: ast.AST) -> Iterator[ast.Name]:
     """Where a function reads a variable."""
     for node in own_nodes(scope):
