@@ -291,6 +291,48 @@ def test_public_functions_that_only_hand_something_over_are_not() -> None:
     assert found == ["Layer.scaled_weight", "Layer.tied_weight"]
 
 
+def test_public_functions_that_no_tensor_reaches_are_not() -> None:
+    parameters = {
+        "open": "x",
+        "typed": "x: torch.Tensor",
+        "several": "sizes: list[int], x: list[torch.Tensor]",
+        "loose": "state: dict",
+        "counts": "height: int, width: int | None, device: Optional['torch.device'] = None",
+        "modes": "mode: Literal['fast', 'slow'], path: pathlib.Path",
+        "none": "",
+    }
+    functions = "\n".join(f"def {name}({taken}): return torch.ones(2)" for name, taken in parameters.items())
+    methods = "\nclass Graph:\n    def held(self): return self.x + 1\n    def sized(self, n: int): return self.x + n\n"
+    names = ["open", "typed", "several", "loose", "Graph.held", "Graph.sized"]
+    program = Program(write({"pkg/__init__.py": "", "pkg/ops.py": "import torch\n" + functions + methods}))
+    module = program.module("pkg.ops")
+    assert module is not None
+    assert [root.ref.qualname for root in public_functions(program, module)] == names
+
+
+def test_an_object_of_a_file_without_torch_holds_no_tensor() -> None:
+    text = "class Arm:\n    def observe(self): return self.bus.read() + 1\n    def moved(self, by): return by + 1\n"
+    program = Program(write({"pkg/__init__.py": "", "pkg/arm.py": text}))
+    module = program.module("pkg.arm")
+    assert module is not None
+    assert [root.ref.qualname for root in public_functions(program, module)] == ["Arm.moved"]
+
+
+def test_what_drives_a_model_leaves_to_others_what_it_calls() -> None:
+    text = """
+        from torch import Tensor
+        def fitted(x: Tensor):
+            _loss(x).backward()
+            return x
+        def score(x: Tensor): return _loss(x) * 2
+        def _loss(x):
+            probe(x)
+            return x.sum()
+        """
+    seen = probe({"pkg/__init__.py": "", "pkg/ops.py": text})
+    assert {(f.function, f.region[0].function) for f in seen.findings} == {("_loss", "score")}
+
+
 def test_modules_among_transforms_are_models_functions_there_prepare_data() -> None:
     files = {
         "pkg/__init__.py": "",

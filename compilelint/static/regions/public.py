@@ -75,8 +75,9 @@ def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
     """Public functions and methods on tensors: what a model outside this project calls while it is compiled.
 
     Of a script only the methods of its modules: a script calls its functions itself. What is not public, prepares
-    weights or data, reads or writes files, is left out; whether a function gives back tensors is for the tracer to say.
-    A file that imports compilelint describes targets: it builds models and their inputs.
+    weights or data, reads or writes files, or is handed nothing that can be a tensor, is left out; whether a function
+    gives back tensors is for the tracer to say. A file that imports compilelint describes targets: it builds models
+    and their inputs.
     """
     if any(isinstance(bound, Import) and bound.module == "compilelint" for bound in module.bindings.values()):
         return
@@ -87,6 +88,7 @@ def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
     around = (_OUTSIDE_WORDS | _HOST_WORDS) & {word for part in parts for word in part.lower().split("_")}
     if packaged and around - {_TRANSFORMS}:
         return
+    knows_torch = "torch" in _packages(module)
     for ref in functions(module):
         in_module = ref.owner is not None and program.is_module(ref.owner)
         in_distribution = ref.owner is not None and _is_of_distributions(program, ref.owner)
@@ -106,9 +108,37 @@ def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
             continue  # of a module `sample` with its progress bar is compiled, like it or not
         if _only_hands_over(ref):
             continue
+        holds = in_module or in_distribution or (ref.owner is not None and knows_torch)
+        if not holds and not _can_take_tensors(ref):
+            continue
         if ref.owner is not None and (ref.owner.qualname.startswith("_") or _is_autograd_function(program, ref.owner)):
             continue
         yield Root(ref, ref.owner, PUBLIC_FUNCTION)
+
+
+_PLAIN = frozenset("int float complex bool str bytes None Path PathLike device dtype".split())
+"""Names in the annotations of parameters that are no tensors."""
+_LITERAL = re.compile(r"\bLiteral\[[^\]]*\]")
+_TYPE_NAME = re.compile(r"\w+\b(?![.\[])")
+
+
+def _can_take_tensors(ref: FunctionRef) -> bool:
+    """Whether some argument, other than the object of a method, may be a tensor or hold one.
+
+    What a model hands no tensor to makes its constants, or talks to what is around it.
+    """
+    arguments = ref.node.args
+    parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)[ref.owner is not None :]
+    several = [parameter for parameter in (arguments.vararg, arguments.kwarg) if parameter is not None]
+    return any(
+        parameter.annotation is None or bool(_names_in(parameter.annotation) - _PLAIN)
+        for parameter in (*parameters, *several)
+    )
+
+
+def _names_in(annotation: ast.expr) -> set[str]:
+    """The last parts of the names in an annotation, in quotes or not, but for what is generic."""
+    return set(_TYPE_NAME.findall(_LITERAL.sub("", ast.unparse(annotation))))
 
 
 def _only_hands_over(ref: FunctionRef) -> bool:
@@ -142,9 +172,14 @@ def _is_of_distributions(program: Program, ref: ClassRef) -> bool:
 
 def _is_numpy_code(module: ModuleIndex) -> bool:
     """Whether a file computes with numpy or scipy and knows nothing of torch."""
-    imported = {bound.module for bound in module.bindings.values() if isinstance(bound, Import)}
-    packages = {name.partition(".")[0] for name in imported - {"numpy.typing"}}
+    packages = _packages(module)
     return bool(packages & {"numpy", "scipy"}) and "torch" not in packages
+
+
+def _packages(module: ModuleIndex) -> set[str]:
+    """The top-level packages that a file imports from; of numpy not its types alone."""
+    imported = {bound.module for bound in module.bindings.values() if isinstance(bound, Import)}
+    return {name.partition(".")[0] for name in imported - {"numpy.typing"}}
 
 
 def _takes_arrays(ref: FunctionRef) -> bool:

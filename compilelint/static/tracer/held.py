@@ -81,27 +81,28 @@ class HeldFrames:
         frame = self._frames.get(way)
         return way in self._driving or (frame is not None and frame.drives)
 
-    def take(self, way: Way, why: str) -> Iterator[Frame]:
-        """Give out the frames that a root leads to, callees first, each with the call path from this root.
+    def leading(self, way: Way, why: str) -> Iterator[tuple[Way, Frame]]:
+        """The frames that a root leads to, callees first, each with the call path from this root.
 
-        Frames that some region has reached before are not among them.
+        Those that have been taken are not among them.
         """
-        root = self._pop(way)
+        root = self._frames.get(way)
         if root is not None:
             root.caller, root.site, root.why = None, None, why
-            yield from self._below(root)
-            yield root
+            yield from self._below(way, root, set())
 
-    def _pop(self, way: Way) -> Frame | None:
-        frame = self._frames.pop(way, None)
-        if frame is not None and frame.drives:
+    def take(self, way: Way) -> None:
+        """Keep a frame no longer: it has been shown, and is not to be shown again for another root."""
+        frame = self._frames.pop(way)
+        self._entered.pop(frame, None)
+        if frame.drives:
             self._driving.add(way)
-        return frame
 
-    def _below(self, caller: Frame) -> Iterator[Frame]:
-        for way, site in self._entered.pop(caller, ()):
-            frame = self._pop(way)
-            if frame is not None:
-                frame.caller, frame.site = caller, site
-                yield from self._below(frame)
-                yield frame
+    def _below(self, way: Way, frame: Frame, seen: set[Way]) -> Iterator[tuple[Way, Frame]]:
+        seen.add(way)
+        for called, site in self._entered.get(frame, ()):
+            inner = self._frames.get(called)
+            if inner is not None and called not in seen:
+                inner.caller, inner.site = frame, site
+                yield from self._below(called, inner, seen)
+        yield way, frame

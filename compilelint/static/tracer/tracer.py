@@ -339,7 +339,7 @@ class Tracer:
         if caller is not None and len(ways) >= most_ways(ref):
             for earlier in ways if self._held is not None or mode == "driving" else ():
                 self._reached_again(earlier, node, caller)
-            return self._joined(ways)
+            return in_common([self._results[earlier] for earlier in ways])
         ways.append(way)
         self._results[way] = UNKNOWN  # what a recursive call sees
         depth = caller.depth + 1 if caller is not None and mode not in TURN_OF else 0
@@ -384,20 +384,19 @@ class Tracer:
     def show(self, way: Way, why: str) -> None:
         """Show the frames that an assumed way leads to; of those that drive models, what is compiled below them."""
         drives = self.drives(way)
-        for frame in self._held.take(way, why) if self._held is not None else ():
+        if self._held is None:
+            return
+        for below, frame in self._held.leading(way, why):
             if frame.mode == "compiled" and frame.closure is None:
                 self.entered.add(frame.ref)
             if not drives or frame.is_below_compiled():
+                self._held.take(below)
                 self.on_frame(frame)
 
     def forget(self) -> None:
         """Let go of the frames that were kept back."""
         if self._held is not None:
             self._held.clear()
-
-    def _joined(self, ways: list[Way]) -> Value:
-        """What the ways walked so far gave, where they agree on what sort of thing it is."""
-        return in_common([self._results[way] for way in ways])
 
     def _walk(self, frame: Frame) -> Value:
         node = frame.ref.node
