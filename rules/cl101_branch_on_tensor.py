@@ -59,7 +59,15 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if confidence is None:
         return
     site, _ = site_of(node, view)
-    if isinstance(site, (ast.If, ast.comprehension, ast.match_case)):
+    if isinstance(site, ast.match_case) and isinstance(next(iter(view.parents(node))), ast.MatchValue):
+        yield Hit(
+            node,
+            f"`case {view.text(site.pattern)}` compares a tensor with `{view.text(node)}`: Dynamo splits the graph to"
+            " choose a branch",
+            remedy(node, site, view),
+            confidence,
+        )
+    elif isinstance(site, (ast.If, ast.comprehension, ast.match_case)):
         yield Hit(
             node,
             f"`{view.text(node)}` is a tensor's value: Dynamo splits the graph to choose a branch",
@@ -166,6 +174,28 @@ def positive_rows(x):
             return x
 """,
         run="(positive_rows, [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import torch
+
+
+def level(x: torch.Tensor):
+    x = x * 2
+    match x.dim(), x.argmax():
+        case 2, 0:  # ~
+            return x + 1
+        case 1, _:
+            return x
+    match x.sum():
+        case "none" | None:
+            return x
+        case total:
+            return x / total
+""",
+        run="(level, [(torch.ones(2, 4),)])",
         default="break",
         fullgraph="break",
     ),

@@ -3,10 +3,11 @@
 ## What it does
 Finds the less usual operators of torch and NumPy for which torch was seen to break over a tensor's values:
 `torch.combinations`, least squares (`linalg.lstsq`), `cov` and `corrcoef`, `gaussian_nll_loss` of a tensor of
-variances, `tensor_split` at a tensor, `unpad_sequence`, `numpy.pad`, `torch._assert` and `torch._check_tensor_all` of a
+variances, `tensor_split` at a tensor, `unpad_sequence`, `numpy.pad`, `numpy.allclose`, `torch._assert` and `torch._check_tensor_all` of a
 tensor. That they break for the kinds of arguments at hand is looked up in the table that was made with torch.
 `ctc_loss` and `nn.CTCLoss` always do, whatever the lengths are given as. Of torchvision, `nms`, `batched_nms` and
-`remove_small_boxes`: how many boxes they keep depends on the boxes.
+`remove_small_boxes`: how many boxes they keep depends on the boxes. Of torch's losses, `nn.GaussianNLLLoss` and
+`nn.AdaptiveLogSoftmaxWithLoss`.
 
 ## Why it costs
 The size of the result depends on data (GB0036: `lstsq` returns the residuals only where the rank is full), or the
@@ -39,7 +40,8 @@ NAMES = frozenset(
         "torch.combinations torch.linalg.lstsq torch.cov torch.Tensor.cov torch.corrcoef torch.Tensor.corrcoef"
         " torch.nn.functional.gaussian_nll_loss torch.tensor_split torch.Tensor.tensor_split torch._assert"
         " torch.nn.utils.rnn.unpad_sequence torch.masked.median numpy.linalg.lstsq numpy.cov numpy.corrcoef numpy.pad"
-        " numpy.linalg.eig numpy.linalg.eigvals numpy.repeat numpy.ndarray.repeat"
+        " numpy.linalg.eig numpy.linalg.eigvals numpy.repeat numpy.ndarray.repeat numpy.allclose numpy.array_equal"
+        " numpy.array_equiv operator.not_"
     ).split()
 )
 OF_BOXES = frozenset(
@@ -49,18 +51,30 @@ OF_BOXES = frozenset(
 )
 OF_PATHS = frozenset({"torch.ctc_loss", "torch.nn.functional.ctc_loss", "torch.nn.CTCLoss.__call__"})
 """How long the table of paths is that they keep for the gradient depends on the target lengths."""
+OF_LOSSES = {
+    "torch.nn.GaussianNLLLoss.__call__": "asks whether a variance is negative",
+    "torch.nn.AdaptiveLogSoftmaxWithLoss.__call__": "looks which targets are in each cluster",
+    "torch.nn.AdaptiveLogSoftmaxWithLoss.predict": "asks whether all of the input is in the head",
+}
+"""Losses of torch that choose in Python by what their input holds."""
 CHECKS = {"torch._check_tensor_all": 0, "torch._check_tensor_all_with": 1}
 """Functions that read one argument, at this position, back whatever else they get; the table has no private names."""
 INSTEAD = {
     "_assert": "check on the device, `torch._assert_async(condition)`",
     "cov": "write it out: `c = x - x.mean(1, keepdim=True)`, then `c @ c.mT / (n - 1)`",
+    "allclose": "compare elementwise and keep a tensor, `torch.isclose(a, b).all()`",
+    "array_equal": "compare elementwise and keep a tensor, `(a == b).all()`",
+    "array_equiv": "compare elementwise and keep a tensor, `(a == b).all()`",
+    "not_": "keep a tensor, `t == 0` or `torch.logical_not(t)`",
     "lstsq": "use `torch.linalg.solve(a.mT @ a, a.mT @ b)` where `a` has full rank",
 }
-WATCH = Watch(nodes=(ast.Call,), callees=(NAMES | OF_BOXES | OF_PATHS | frozenset(CHECKS)).__contains__)
+WATCH = Watch(
+    nodes=(ast.Call,), callees=(NAMES | OF_BOXES | OF_PATHS | frozenset(OF_LOSSES) | frozenset(CHECKS)).__contains__
+)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """One hit per call of one of NAMES, OF_BOXES, OF_PATHS or CHECKS that breaks over the values of its arguments."""
+    """One hit per call of one of the names above that breaks over the values of its arguments."""
     if not isinstance(node, ast.Call):
         return
     callee = view.callee(node)
@@ -80,6 +94,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             "compile the model and compute this loss on its output, outside the compiled code",
             "certain" if len(options(view.kind(node.func))) == 1 else "likely",
         )
+    yield from of_loss(node, OF_LOSSES[callee], view) if callee in OF_LOSSES else ()
     found = view.breaks(node) if callee in NAMES else None
     if found in OF_DATA:
         yield Hit(
@@ -88,6 +103,18 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             " waits for them",
             INSTEAD.get(callee.rpartition(".")[2], "write it out with operators of fixed size")
             + ", or call it outside the compiled code",
+        )
+
+
+def of_loss(node: ast.Call, why: str, view: View) -> Iterator[Hit]:
+    """`self.loss(mean, target, variance)`; with a number for a variance Python has nothing to read back."""
+    variance = view.argument(node, 2, "var")
+    if variance is None or tensor_certainty(view.kind(variance)) is not None:
+        yield Hit(
+            node,
+            f"`{view.text(node)}` {why}: Dynamo splits the graph here and the host waits for the answer",
+            "compile the model and compute this loss on its output, outside the compiled code",
+            "certain" if len(options(view.kind(node.func))) == 1 else "likely",
         )
 
 
@@ -105,6 +132,32 @@ def checked(node: ast.Call, position: int, view: View) -> Iterator[Hit]:
 
 
 BAD = (
+    Example(
+        code="""\
+import numpy as np
+import torch
+from torch import nn
+
+
+class Objective(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(4, 8)
+        self.words = nn.AdaptiveLogSoftmaxWithLoss(4, 6, [2, 4])
+        self.noise = nn.GaussianNLLLoss()
+
+    def forward(self, x, target, word):
+        mean, scale = self.head(x).chunk(2, -1)
+        loss = self.noise(mean, target, scale.exp())  # ~
+        loss = loss + self.noise(mean, target, 0.5)
+        if np.allclose(mean.detach().numpy(), 0.0):  # ~
+            loss = loss * 2
+        return loss + self.words(mean, word).loss  # ~
+""",
+        run="(Objective(), [(torch.ones(2, 4), torch.ones(2, 4), torch.tensor([0, 5]))])",
+        default="break",
+        fullgraph="break",
+    ),
     Example(
         code="""\
 import torch

@@ -23,6 +23,8 @@ from compilelint.static.values import (
     ExternalInstance,
     Function,
     Instance,
+    Mapping,
+    Scalar,
     Sequence,
     Tensor,
     Value,
@@ -297,11 +299,14 @@ def _match(node: ast.Match, frame: Frame) -> bool:
 
 
 def _bind_pattern(pattern: ast.pattern, subject: Value, frame: Frame) -> None:
-    """Bind the names a pattern captures. A literal pattern compares, which is a truth test of its own."""
+    """Bind the names a pattern captures. A literal pattern compares, which is a truth test of its own.
+
+    Its node stands for the comparison, then. No tensor equals a text, which Dynamo knows.
+    """
     if isinstance(pattern, ast.MatchValue):
-        evaluate(pattern.value, frame)
-        if isinstance(subject, Tensor):
-            frame.tests[pattern.value] = Tensor("bool", subject.rank, subject.sure)
+        literal = evaluate(pattern.value, frame)
+        if isinstance(subject, Tensor) and not (isinstance(literal, (Const, Scalar)) and literal.type == "str"):
+            frame.tests[pattern.value] = frame.kinds[pattern.value] = Tensor("bool", subject.rank, subject.sure)
     elif isinstance(pattern, ast.MatchAs):
         if pattern.pattern is not None:
             _bind_pattern(pattern.pattern, subject, frame)
@@ -314,6 +319,11 @@ def _bind_pattern(pattern: ast.pattern, subject: Value, frame: Frame) -> None:
     elif isinstance(pattern, ast.MatchOr):
         for inner in pattern.patterns:
             _bind_pattern(inner, subject, frame)
+    elif isinstance(pattern, ast.MatchMapping) and isinstance(subject, Mapping):
+        entries = dict(subject.entries)
+        for key, inner in zip(pattern.keys, pattern.patterns, strict=True):
+            name = key.value if isinstance(key, ast.Constant) else None
+            _bind_pattern(inner, entries.get(name, UNKNOWN), frame)
     elif isinstance(pattern, (ast.MatchClass, ast.MatchMapping)):
         inners = [*pattern.patterns, *(pattern.kwd_patterns if isinstance(pattern, ast.MatchClass) else ())]
         for inner in inners:
