@@ -3,7 +3,8 @@
 ## What it does
 
 In a loop that calls a model each turn, and in functions it calls, finds `torch.tensor(values, device=device)`,
-`torch.tensor(values).to(device)` and `torch.from_numpy(array).cuda()`.
+`torch.tensor(values).to(device)` and `torch.from_numpy(array).cuda()`. In a loop that trains or validates what its file
+compiles, only where the values are written down there, so that each turn copies the same ones.
 
 ## Why it costs
 
@@ -41,7 +42,7 @@ HAZARD = "host-sync"
 WATCH = Watch(
     nodes=(ast.Call,),
     names=frozenset({"tensor", "as_tensor", "to", "cuda"}),
-    regions=frozenset({"decode-loop"}),
+    regions=frozenset({"decode-loop", "batch-loop"}),
 )
 FROM_PYTHON = frozenset({"torch.tensor", "torch.as_tensor"})
 FROM_HOST = FROM_PYTHON | {
@@ -68,6 +69,9 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     data = node.args[0] if view.callee(node) in FROM_PYTHON and node.args else None
     if data is not None and tensor_certainty(view.kind(data)) is not None:
         return
+    if view.region == "batch-loop":
+        yield from _same_each_turn(node, view)
+        return
     yield Hit(
         node,
         f"`{view.text(node)}` copies Python data to the device on every turn: the memory is not pinned, so the"
@@ -75,6 +79,25 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         "build it on the device (`torch.full`), or allocate it before the loop and fill it in place",
         confidence="likely",
     )
+
+
+def _same_each_turn(call: ast.Call, view: View) -> Iterator[Hit]:
+    """A tensor of literals that a loop over batches makes on every turn; what comes with a batch is new each time."""
+    made = call.func.value if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call) else call
+    if made.args and _is_written_down(made.args[0]):
+        yield Hit(
+            call,
+            f"`{view.text(call)}` copies the same numbers to the device on every turn of the loop: the memory is not"
+            " pinned, so the host waits for the copy and for the GPU before it",
+            "make it once, before the loop",
+            confidence="likely",
+        )
+
+
+def _is_written_down(data: ast.expr) -> bool:
+    if isinstance(data, (ast.List, ast.Tuple)):
+        return all(map(_is_written_down, data.elts))
+    return isinstance(data.operand if isinstance(data, ast.UnaryOp) else data, ast.Constant)
 
 
 def _is_moved(call: ast.Call, view: View) -> bool:
@@ -116,6 +139,21 @@ class Engine:
         return x
 """,
     ),
+    Example(
+        code="""
+import torch
+
+
+def validate(net, loader, device):
+    fast = torch.compile(net)
+    total = 0.0
+    for x, y in loader:
+        weight = torch.tensor([1.0, 0.5, -2.0], device=device)  # ~
+        scale = torch.tensor(0.5).to(device)  # ~
+        total = total + (fast(x) * weight * scale - y).square().mean()
+    return total / len(loader)
+""",
+    ),
 )
 
 GOOD = (
@@ -140,6 +178,22 @@ class Engine:
             table = torch.tensor([step, step + 1]).pin_memory().to(x.device, non_blocking=True)
             x = x.to(table.dtype).to(x.device)
         return x
+""",
+    ),
+    Example(
+        code="""
+import torch
+
+
+def train(net, loader, device, opt):
+    fast = torch.compile(net)
+    weight = torch.tensor([1.0, 0.5], device=device)
+    for step, (x, length) in enumerate(loader):
+        lengths = torch.tensor(length, device=device)
+        rate = torch.tensor([0.1 * step], device=device)
+        loss = (fast(x, lengths) * weight * rate).mean()
+        loss.backward()
+        opt.step()
 """,
     ),
 )

@@ -3,7 +3,7 @@
 ## What it does
 
 Finds `torch.cuda.synchronize()`, `torch.accelerator.synchronize()` and `stream.synchronize()` / `event.synchronize()`
-on every turn of a loop that calls a model, and in compiled code.
+on every turn of a loop that calls a model or what its file compiles, and in compiled code.
 
 ## Why it costs
 
@@ -19,7 +19,8 @@ Remove it. To time a step, use events and read them after the loop: `start.recor
 
 ## Limits
 
-A function that reads a clock (`time.perf_counter`, `elapsed_time`) is taken for a benchmark and left alone.
+A function that reads a clock (`time.perf_counter`, `elapsed_time`) is taken for a benchmark and left alone, and so is a
+call every n-th turn.
 
 ## References
 
@@ -32,10 +33,13 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.questions import assigned_once, last_name
 from compilelint.static.facts.turns import each_turn
 
 HAZARD = "host-sync"
-WATCH = Watch(nodes=(ast.Call,), names=frozenset({"synchronize"}), regions=frozenset({"decode-loop", "compiled"}))
+WATCH = Watch(
+    nodes=(ast.Call,), names=frozenset({"synchronize"}), regions=frozenset({"decode-loop", "batch-loop", "compiled"})
+)
 CLOCKS = frozenset({"perf_counter", "perf_counter_ns", "monotonic", "time", "time_ns", "elapsed_time", "process_time"})
 DEVICES = (
     "torch.cuda.",
@@ -46,11 +50,12 @@ DEVICES = (
     "torch.Event.",
     "torch.Stream.",
 )
+STREAMS = frozenset({"current_stream", "default_stream"})
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the call that waits for the device."""
-    if not isinstance(node, ast.Call) or not view.callee(node).startswith(DEVICES):
+    if not isinstance(node, ast.Call) or not (view.callee(node).startswith(DEVICES) or _is_of_stream(node, view)):
         return
     if not each_turn(node, view) or _reads_clock(view.function):
         return
@@ -61,6 +66,14 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         "remove it; to time a step, record events and read them after the loop",
         confidence="likely",
     )
+
+
+def _is_of_stream(call: ast.Call, view: View) -> bool:
+    """`torch.cuda.current_stream().synchronize()`, also through a variable."""
+    made = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if isinstance(made, ast.Name):
+        made = assigned_once(view.function, made.id)
+    return isinstance(made, ast.Call) and view.callee(made).startswith(DEVICES) and last_name(made.func) in STREAMS
 
 
 def _unit(view: View) -> str:
@@ -87,6 +100,20 @@ def generate(model, ids, steps):
     return ids
 """,
     ),
+    Example(
+        code="""
+import torch
+
+
+def validate(net, loader):
+    fast = torch.compile(net)
+    total = 0.0
+    for x, y in loader:
+        total = total + (fast(x) - y).square().mean()
+        torch.cuda.current_stream().synchronize()  # ~
+    return total / len(loader)
+""",
+    ),
 )
 
 GOOD = (
@@ -103,6 +130,16 @@ def generate(model, ids, steps):
         ids = model(ids).argmax(-1)
     torch.cuda.synchronize()
     return ids
+
+
+def train(net, loader, opt):
+    fast = torch.compile(net)
+    for step, x in enumerate(loader):
+        fast(x).mean().backward()
+        opt.step()
+        if step % 100 == 0:
+            torch.cuda.synchronize()
+    torch.cuda.synchronize()
 
 
 def benchmark(model, ids, steps):
