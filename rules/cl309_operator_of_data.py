@@ -3,11 +3,11 @@
 ## What it does
 Finds the less usual operators of torch and NumPy for which torch was seen to break over a tensor's values:
 `torch.combinations`, least squares (`linalg.lstsq`), `cov` and `corrcoef`, `gaussian_nll_loss` of a tensor of
-variances, `tensor_split` at a tensor, `unpad_sequence`, `numpy.pad`, `numpy.allclose`, `torch._assert` and `torch._check_tensor_all` of a
-tensor. That they break for the kinds of arguments at hand is looked up in the table that was made with torch.
-`ctc_loss` and `nn.CTCLoss` always do, whatever the lengths are given as. Of torchvision, `nms`, `batched_nms` and
-`remove_small_boxes`: how many boxes they keep depends on the boxes. Of torch's losses, `nn.GaussianNLLLoss` and
-`nn.AdaptiveLogSoftmaxWithLoss`.
+variances, `tensor_split` at a tensor, `unpad_sequence`, `numpy.pad`, `numpy.allclose`, `torch._assert` and
+`torch._check_tensor_all` of a tensor. That they break for the kinds of arguments at hand is looked up in the table that
+was made with torch. `ctc_loss` and `nn.CTCLoss` always do, whatever the lengths are given as, and so do
+`nn.GaussianNLLLoss` of a tensor of variances and `nn.AdaptiveLogSoftmaxWithLoss`. Of torchvision, `nms`, `batched_nms`
+and `remove_small_boxes`: how many boxes they keep depends on the boxes.
 
 ## Why it costs
 The size of the result depends on data (GB0036: `lstsq` returns the residuals only where the rank is full), or the
