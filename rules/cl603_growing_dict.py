@@ -3,7 +3,8 @@
 ## What it does
 
 Finds `self.table[key] = value` and `CACHE[kind] = …` in compiled code, under a key that is not fixed, where the dict
-lives on a module or in a global; and, in the same function, the `key in table` or `table.get(key)` that looks it up.
+lives on a module or in a global; and, in the same function, the `key in table` or `table.get(key)` that looks it up. A
+key may be a text, a size, or several.
 
 ## Why it costs
 
@@ -63,7 +64,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             f"fill `{name}` for every key before the first compiled call, or look it up in the calling code",
             confidence="possible" if view.assumed else "likely",
         )
-    if not tests:
+    if runs or not (tests or gets):
         yield Hit(
             target,
             f"`{name}[{key}]` gets a new value in compiled code: Dynamo guards on the keys of `{name}` and on the"
@@ -74,11 +75,11 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 
 def _entry(node: ast.AST) -> ast.Subscript | None:
-    """The entry that a statement sets, `d[key]`."""
-    target = node.targets[0] if isinstance(node, ast.Assign) else None
-    return (
-        target if isinstance(target, ast.Subscript) and not isinstance(target.slice, (ast.Slice, ast.Tuple)) else None
-    )
+    """The entry that a statement sets, `d[key]`, perhaps beside a variable."""
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    entries = [target for target in targets if isinstance(target, ast.Subscript)]
+    sliced = any(isinstance(part, ast.Slice) for entry in entries for part in ast.walk(entry.slice))
+    return entries[0] if entries and not sliced else None
 
 
 def _is_running(store: ast.AST, gets: list[ast.expr], view: View) -> bool:
@@ -173,6 +174,42 @@ class Metered(nn.Module):
         return self.proj(x)
 """,
         run='Metered(), [(torch.ones(2, 4), "train") for _ in range(3)]',
+        default="recompile",
+        fullgraph="recompile",
+    ),
+    Example(
+        # A size in a key is pinned to its value.
+        code="""
+import torch
+from torch import nn
+
+
+class Anchors:
+    def __init__(self):
+        self.tables = {}
+
+    def get(self, h, w):
+        size = (h, w)
+        found = self.tables.get(size)  # ~
+        if found is None:
+            found = self.tables[size] = torch.arange(h * w).view(h, w).float()
+        return found
+
+
+class Head(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Conv2d(1, 1, 1)
+        self.anchors = Anchors()
+        self.masks = {}
+
+    def forward(self, x):
+        h, w = x.shape[-2:]
+        if (h, w) not in self.masks:  # ~
+            self.masks[h, w] = torch.ones(h, w)
+        return self.proj(x) * self.masks[h, w] + self.anchors.get(h, w)
+""",
+        run="Head(), [(torch.ones(1, 1, n, n + 1),) for n in range(2, 6)]",
         default="recompile",
         fullgraph="recompile",
     ),
