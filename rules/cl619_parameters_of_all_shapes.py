@@ -2,7 +2,8 @@
 
 ## What it does
 Finds the first read of an argument of a compiled function that the driving loop takes from `model.parameters()`,
-`named_parameters()` or an optimizer's `group["params"]`, alone or in a list of one.
+`named_parameters()` or an optimizer's `group["params"]`, alone or in a list of one, or from a list or dict that
+the class fills with them.
 
 ## Why it costs
 Dynamo takes the shape of an `nn.Parameter` for fixed (`torch._dynamo.config.force_parameter_static_shapes`): it does
@@ -74,6 +75,54 @@ def make():
         fullgraph="recompile",
         inside=True,
     ),
+    Example(
+        # The parameters are kept in dicts, by shape and by name.
+        code="""\
+import torch
+from torch import nn
+
+
+@torch.compile
+def orthogonalise(xs, lr):
+    return [x - lr * x / (x.norm() + 1e-7) for x in xs]  # ~
+
+
+@torch.compile
+def adam(p, state, lr):
+    state.mean = state.mean * 0.9 + p  # ~
+    return p - lr * state.mean
+
+
+class State:
+    def __init__(self, p):
+        self.mean = torch.zeros_like(p)
+
+
+class Optimizer:
+    def __init__(self, model):
+        self.groups = {}
+        for p in model.parameters():
+            self.groups.setdefault(tuple(p.shape), []).append(p)
+        self.slots = {name: (p, State(p)) for name, p in model.named_parameters()}
+
+    @torch.no_grad()
+    def step(self):
+        for shape, group in self.groups.items():
+            for p, new in zip(group, orthogonalise(group, 0.1)):
+                p.copy_(new)
+        for name, (p, state) in self.slots.items():
+            p.copy_(adam(p, state, 0.1))
+
+
+def train():
+    model = nn.Sequential(nn.Linear(4, 6, bias=False), nn.Linear(6, 3, bias=False), nn.Linear(3, 5, bias=False))
+    Optimizer(model).step()
+""",
+        run="(train, [()])",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
 )
 
 GOOD = (
@@ -103,6 +152,41 @@ def make():
         run="(make(), [(torch.ones(2, 4),)])",
         default="recompile",
         fullgraph="recompile",
+        inside=True,
+    ),
+    Example(
+        # What is kept by name are statistics of one shape, and settings.
+        code="""\
+import torch
+from torch import nn
+
+
+@torch.compile
+def decay(mean, by):
+    return mean * by
+
+
+class Meter:
+    def __init__(self, model):
+        self.names = [name for name, _ in model.named_parameters()]
+        self.means = {name: torch.zeros(2) for name in ("loss", "norm")}
+        self.rates = {}
+        for name in self.means:
+            self.rates[name] = 0.9
+
+    def step(self):
+        for name, mean in self.means.items():
+            self.means[name] = decay(mean, self.rates[name])
+
+
+def train():
+    meter = Meter(nn.Linear(2, 2))
+    for _ in range(3):
+        meter.step()
+""",
+        run="(train, [()])",
+        default="clean",
+        fullgraph="clean",
         inside=True,
     ),
 )

@@ -14,6 +14,7 @@ from compilelint.static.tracer.carried import carried_numbers
 from compilelint.static.tracer.ducks import class_with
 from compilelint.static.tracer.effects import Effect, Entry, Held, Reset, Write, Writes, Yielded, add
 from compilelint.static.tracer.made_anew import entries_made
+from compilelint.static.tracer.of_models import is_parameter
 from compilelint.static.tracer.varying_sizes import varying_dimensions
 from compilelint.static.values import (
     UNKNOWN,
@@ -205,7 +206,7 @@ def note_entry(
             if varying.is_longer_next_time(argument, values.get(name, UNKNOWN), node, frame)
         ),
         held=tuple(held for k, part in given.items() if (held := _held(k, part, node, frame)) is not None),
-        parameters_of_model=those(lambda argument: varying.is_parameter(argument, frame)),
+        parameters_of_model=those(lambda argument: is_parameter(argument, frame)),
         carried=tuple((k, numbers) for k, part in given.items() if (numbers := carried_numbers(part, frame))),
         entries=tuple((k, keys) for k, part in given.items() if (keys := entries_made(part, frame))),
         sizes=tuple((k, found) for k, part in given.items() if (found := varying_dimensions(part, frame))),

@@ -339,28 +339,3 @@ def _loops_around(call: ast.AST, scope: ast.AST) -> Iterator[ast.For | ast.While
     for loop in nodes_in(scope):
         if isinstance(loop, (ast.For, ast.While)) and any(call in nodes_in(part) for part in loop.body):
             yield loop
-
-
-_PARAMETERS = ("parameters", "named_parameters", "trainable_parameters")
-
-
-def is_parameter(argument: ast.expr, frame: Frame) -> bool:
-    """Whether a loop over a model's or an optimizer's parameters gives the argument, alone or in a list."""
-    if isinstance(argument, (ast.List, ast.Tuple)) and len(argument.elts) == 1:
-        argument = argument.elts[0]
-    if not isinstance(argument, ast.Name):
-        return False
-    for loop in nodes_in(frame.tree):
-        if isinstance(loop, ast.For) and any(
-            isinstance(part, ast.Name) and part.id == argument.id for part in ast.walk(loop.target)
-        ):
-            return any(
-                (isinstance(part, ast.Attribute) and part.attr in _PARAMETERS)
-                or (
-                    isinstance(part, ast.Subscript)
-                    and isinstance(part.slice, ast.Constant)
-                    and part.slice.value == "params"
-                )
-                for part in ast.walk(loop.iter)
-            )
-    return False
