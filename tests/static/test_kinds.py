@@ -255,7 +255,7 @@ torch.rand(()) < 0.5  # a scalar tensor of bool
 torch.randperm(4)  # a tensor of int
 math.prod(x.shape) > 3  # a Python bool
 math.floor(x.shape[0] / 2)  # a Python int
-random.choice([1, 2])  # a Python object
+random.choice([1, 2])  # a Python int
 list(self.named_buffers())[0][1]  # a tensor
 next(self.parameters()).dtype  # a Python object
 self.linear.bias is not None  # True

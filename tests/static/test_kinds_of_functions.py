@@ -393,6 +393,27 @@ def test_a_guess_gives_way_to_what_the_function_it_is_handed_to_does_with_it() -
     assert kinds == {"crop": "unknown", "add": "a tensor (by annotation or use)"}
 
 
+def test_the_largest_of_a_tensor_has_no_dimensions() -> None:
+    step = "@torch.compile\ndef step(given: Tensor):\n    probe(max(given))\n    return given"
+    assert probe(f"{HEAD}{step}").kinds() == {"a scalar tensor (by annotation or use)"}
+
+
+@pytest.mark.parametrize(
+    ("use", "kind"),
+    [
+        ("for i, n in enumerate(sizes):\n        x = x + i", "a tensor (by annotation or use)"),
+        ("x = x * len(sizes)", "a tensor (by annotation or use)"),
+        ("if not isinstance(sizes, list):\n        x = x * 2", "a tensor (by annotation or use)"),
+        ("for n in range(sizes):\n        x = x + n", "unknown"),
+        ("x = x * len(sizes.names_of_all)", "unknown"),
+    ],
+)
+def test_looping_over_what_was_handed_on_speaks_against_no_tensor(use: str, kind: str) -> None:
+    helper = f"def each(x, sizes):\n    {use}\n    probe(sizes)\n    return x\n"
+    seen = probe(f"{HEAD}{helper}@torch.compile\ndef step(x, given: Tensor):\n    return each(x, given)")
+    assert seen.kinds() == {kind}
+
+
 @pytest.mark.parametrize(
     ("call", "kind"),
     [

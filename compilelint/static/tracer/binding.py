@@ -135,7 +135,7 @@ def _settled(
     known = [option for option in options(value) if not isinstance(option, Unknown)]
     declared = tracer.annotation(parameter.annotation, module) if parameter.annotation is not None else UNKNOWN
     known = [option for option in known if not contradicts(option, declared)]
-    if declared == UNKNOWN and any(map(_is_guess, known)) and parameter.arg in _used_otherwise(scope, tracer.table):
+    if declared == UNKNOWN and any(map(_is_guess, known)) and parameter.arg in _used_as_number(scope, tracer.table):
         known = [option for option in known if not _is_guess(option)]
         value = join_all([UNKNOWN, *known])
     if len(known) < len(options(value)):
@@ -326,11 +326,18 @@ def _reads_as_tensor(node: ast.AST, name: str) -> bool:
 
 
 @cache
+def _used_as_number(scope: Scope, table: Table) -> frozenset[str]:
+    """Parameters that the body uses as no tensor can be used; it may well take the length of one, or loop over it."""
+    return frozenset(_other_uses(scope, table, frozenset({"range"})))
+
+
+@cache
 def _used_otherwise(scope: Scope, table: Table) -> frozenset[str]:
-    return frozenset(_other_uses(scope, table))
+    return frozenset(_other_uses(scope, table, _READ_AS_OTHER))
 
 
-def _other_uses(scope: Scope, table: Table) -> Iterator[str]:
+def _other_uses(scope: Scope, table: Table, readers: frozenset[str]) -> Iterator[str]:
+    """Names used as tensors are not; being handed to one of the builtin `readers` counts as well."""
     for node in nodes_in(scope):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             if table.fact(f"torch.Tensor.{node.attr}") is None:
@@ -338,7 +345,7 @@ def _other_uses(scope: Scope, table: Table) -> Iterator[str]:
         elif isinstance(node, ast.Call):
             if isinstance(node.func, ast.Name):
                 yield node.func.id
-                if node.func.id in _READ_AS_OTHER:
+                if node.func.id in readers:
                     yield from (a.id for a in node.args if isinstance(a, ast.Name))
                 if node.func.id == "range":
                     yield from (name for a in node.args for name in _summands(a))

@@ -152,6 +152,8 @@ def _extreme(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame
     if len(args) == 1:
         item = asked.items_of(args[0], frame)
         asked.ordered(item, keywords, node, frame)
+        if isinstance(args[0], Tensor) and isinstance(item, Tensor) and "key" not in keywords:
+            item = Tensor(item.element, 0, item.sure, item.host)  # rows could not be compared
         return join(item, keywords["default"]) if "default" in keywords else item
     tensors = [t for a in args for t in options(a) if isinstance(t, Tensor)]
     if tensors:
