@@ -3,7 +3,8 @@
 ## What it does
 
 Finds `register_forward_hook` and its relatives on a module, or a part of it, after the same function has already
-called the compiled version, and in a method that such a function calls once a count of steps is reached.
+called the compiled version, in a function that it hands such a module to then, and in a method that it calls once a
+count of steps is reached.
 
 ## Why it costs
 
@@ -28,7 +29,8 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.compiled_pairs import compiled_pairs, is_reset_after, lines_of_calls
-from compilelint.static.facts.state import functions_in, names_in, own_nodes
+from compilelint.static.facts.questions import last_name
+from compilelint.static.facts.state import arguments_by_parameter, functions_in, names_in, own_nodes, parameters
 
 HAZARD = "stale-result"
 REGISTERING = frozenset(
@@ -48,13 +50,11 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
         return
     hooked = _whole(node.func.value, view.function)
-    for compiled, model in compiled_pairs(view.module):
-        is_part = any(hooked == name or hooked.startswith((f"{name}.", f"{name}[")) for name in (compiled, model))
-        ran = [line for line in lines_of_calls(compiled, view.function) if line < node.lineno]
-        if is_part and ran and not is_reset_after(node.lineno, view.function):
-            yield _hit(node, f"`{compiled}` has run before (line {ran[0]})")
-            return
-    if isinstance(node.func.value, ast.Name) and (late := _attached_late(view)):
+    if ran := _ran_before(hooked, node.lineno, view.function, view.module):
+        yield _hit(node, f"`{ran[0]}` has run before (line {ran[1]})")
+    elif handed := _handed_late(hooked, view):
+        yield _hit(node, f"`{handed[0]}` calls this (line {handed[2]}) when `{handed[1]}` has run")
+    elif isinstance(node.func.value, ast.Name) and (late := _attached_late(view)):
         yield _hit(node, f"`{late[0]}` calls this when `{late[1]}` has run")
 
 
@@ -76,6 +76,31 @@ def _whole(hooked: ast.expr, function: ast.AST) -> str:
                     if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in PARTS:
                         return ast.unparse(call.func.value)
     return ast.unparse(hooked)
+
+
+def _ran_before(hooked: str, line: int, function: ast.AST, module: ast.Module) -> tuple[str, int] | None:
+    """What a function has run compiled, and on which line, before `line`, of which `hooked` is the module or a part."""
+    for compiled, model in compiled_pairs(module):
+        is_part = any(hooked == name or hooked.startswith((f"{name}.", f"{name}[")) for name in (compiled, model))
+        ran = [before for before in lines_of_calls(compiled, function) if before < line]
+        if is_part and ran and not is_reset_after(line, function):
+            return compiled, ran[0]
+    return None
+
+
+def _handed_late(hooked: str, view: View) -> tuple[str, str, int] | None:
+    """The function that passes for a parameter what it has run compiled: its name, what ran, the line of the call."""
+    if isinstance(view.function, ast.Module) or hooked not in parameters(view.function):
+        return None
+    name = getattr(view.function, "name", "")
+    for function in functions_in(view.module):
+        for call in own_nodes(function) if function is not view.function else ():
+            if isinstance(call, ast.Call) and last_name(call.func) == name:
+                handed = arguments_by_parameter(call, view.function).get(hooked)
+                text = ast.unparse(handed) if handed is not None else ""
+                if ran := _ran_before(text, call.lineno, function, view.module):
+                    return function.name, ran[0], call.lineno
+    return None
 
 
 def _attached_late(view: View) -> tuple[str, str] | None:
@@ -228,9 +253,82 @@ class Trainer:
         fullgraph="stale",
         inside=True,
     ),
+    Example(
+        code="""
+import contextlib
+
+import torch
+from torch import nn
+
+
+class Probe:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def attach(self, part):
+        return part.register_forward_hook(lambda module, inputs, output: output * self.factor)  # ~
+
+
+@contextlib.contextmanager
+def zeroed(module: nn.Module):
+    handle = module.register_forward_hook(lambda module, inputs, output: output * 0)  # ~
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+class Lab:
+    def __init__(self, net):
+        self.raw = net
+        self.fast = torch.compile(net)
+
+    def __call__(self, x):
+        before = self.fast(x)
+        handle = Probe(0.0).attach(self.raw[1])
+        with zeroed(self.raw[0]):
+            after = self.fast(x)
+        handle.remove()
+        return before, after
+""",
+        run="Lab(nn.Sequential(nn.Linear(4, 4), nn.ReLU())), [(torch.ones(2, 4),)]",
+        default="stale",
+        fullgraph="stale",
+        inside=True,
+    ),
 )
 
 GOOD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+def attach(part):
+    return part.register_forward_hook(lambda module, inputs, output: output * 2)
+
+
+class Lab:
+    def __init__(self, net, other):
+        self.raw, self.other = net, other
+        self.fast = torch.compile(net)
+
+    def __call__(self, x):
+        before = self.other(x)
+        handle = attach(self.raw[0])
+        after = self.fast(x)
+        second = attach(self.other)
+        third = self.other(after)
+        second.remove()
+        handle.remove()
+        return before, after, third
+""",
+        run="Lab(nn.Sequential(nn.Linear(4, 4)), nn.Linear(4, 4)), [(torch.ones(2, 4),)]",
+        default="clean",
+        fullgraph="clean",
+        inside=True,
+    ),
     Example(
         code="""
 import torch
