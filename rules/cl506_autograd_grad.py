@@ -20,7 +20,8 @@ of offloading: `torch.utils.checkpoint` compiles.
 
 ## Limits
 `x.requires_grad`, `x.is_leaf`, `parameter.grad` and `grad_fn` of a tensor without a history are read without a break.
-Only reads of `grad_fn` on results of a known module are reported. Measured on torch 2.13.
+Reads of `grad_fn` are reported on results of a known module, where the history is called or looked into, and behind
+`if y.requires_grad`. Measured on torch 2.13.
 
 ## References
 torch.compile documentation: "Common Graph Breaks"; torch.func documentation. GB0104, GB0142, GB8985, GB9186.
@@ -33,6 +34,7 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.questions import assigned_once
+from compilelint.static.values import tensor_certainty
 
 HAZARD = "graph-break"
 FUNCTIONAL = ("jacobian", "hessian", "vjp", "jvp", "vhp", "hvp")
@@ -54,7 +56,7 @@ WATCH = Watch(
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per call into autograd, and per read of a recorded history."""
-    if isinstance(node, ast.Attribute) and node.attr == "grad_fn" and is_result_of_module(node.value, view):
+    if isinstance(node, ast.Attribute) and node.attr == "grad_fn" and has_history(node, view):
         yield Hit(
             node,
             f"`{view.text(node)}` is the recorded graph, which Dynamo can't represent: the whole function runs"
@@ -79,6 +81,30 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             "enter it around the compiled call; to save memory use `torch.utils.checkpoint`, which compiles",
             hazard="frame-skip",
         )
+
+
+def has_history(node: ast.Attribute, view: View) -> bool:
+    """Whether `y.grad_fn` is a graph and not None: `y` came out of a layer, or the code goes on as if it had one."""
+    if is_result_of_module(node.value, view):
+        return True
+    if tensor_certainty(view.kind(node.value)) is None:
+        return False
+    above = next(view.parents(node), None)
+    if isinstance(above, ast.Attribute) or (isinstance(above, ast.Call) and above.func is node):
+        return True
+    asked = f"{ast.unparse(node.value)}.requires_grad"
+    below: ast.AST = node
+    for parent in view.parents(node):
+        if isinstance(parent, ast.If) and below in parent.body and _requires(parent.test, asked):
+            return True
+        below = parent
+    return False
+
+
+def _requires(test: ast.expr, asked: str) -> bool:
+    """Whether a test holds only where `asked` does: `y.requires_grad and self.check`."""
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    return any(ast.unparse(part) == asked for part in parts)
 
 
 def is_result_of_module(node: ast.expr, view: View) -> bool:
@@ -126,6 +152,28 @@ def offloaded(x):
         fullgraph="break",
         inside=True,
     ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Checked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 4)
+
+    def forward(self, x, target):
+        error = (self.fc(x).sum(-1) - target).square()
+        if error.requires_grad and self.training:
+            slopes = error.grad_fn(torch.ones_like(error))  # ~
+            error = error * slopes.isfinite()
+        return error.sum()
+""",
+        run="(Checked(), [(torch.ones(2, 3), torch.ones(2))])",
+        default="break",
+        fullgraph="break",
+    ),
 )
 
 GOOD = (
@@ -146,6 +194,8 @@ class Potential(nn.Module):
     def forward(self, positions):
         if positions.requires_grad:
             positions = positions.detach()
+        if positions.grad_fn is None:
+            positions = positions * 1.0
         return -torch.func.grad(self.energy)(positions)
 """,
         run="(Potential(), [(torch.ones(2, 3),)])",
