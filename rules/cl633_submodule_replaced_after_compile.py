@@ -35,13 +35,13 @@ from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.compiled_pairs import compiled_pairs, is_reset_after, lines_of_calls
 from compilelint.static.facts.questions import last_name
 from compilelint.static.facts.state import own_nodes, parameters
-from compilelint.static.project.syntax import nodes_in
+from compilelint.static.project.syntax import statements_in
 from compilelint.static.values import ExternalInstance, Function, Instance, Value, options
 
 HAZARD = "recompile"
 WATCH = Watch(
     nodes=(ast.Call, ast.Assign),
-    syntax=lambda node, module: bool(compiled_pairs(module)),
+    files=lambda module: bool(compiled_pairs(module)),
     regions=frozenset({"host", "decode-loop", "batch-loop"}),
 )
 CONVERTERS = frozenset(
@@ -152,7 +152,7 @@ def _makes_module(value: ast.expr, view: View) -> bool:
         isinstance(part, ast.ClassDef)
         and part.name == last_name(value.func)
         and any("Module" in ast.unparse(base) or ast.unparse(base).startswith("nn.") for base in part.bases)
-        for part in nodes_in(view.module)
+        for part in statements_in(view.module)
     )
 
 

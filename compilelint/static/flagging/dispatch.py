@@ -17,6 +17,8 @@ Plan = list[tuple[ast.AST, Rules, ByKind, ast.expr | None]]
 """A node, the rules whose `Watch` it passes whatever its kinds are, those of which `Watch.kinds` is still to be asked,
 and the expression that tells whether it ran."""
 
+_Concerned = list[tuple[Rule, Callable[[ast.AST, ast.Module], bool] | None]]
+
 
 class Dispatch:
     """The rules by what they watch."""
@@ -30,7 +32,8 @@ class Dispatch:
         self._nodes: dict[Scope, ScopeNodes] = {}
         self._plans: dict[tuple[Scope, RegionKind, bool], Plan] = {}
         self._kinds = [rule.watch.kinds for rule in rules if rule.watch.kinds is not None]
-        self._of_some_files = [rule for rule in rules if rule.watch.files is not None]
+        self._concerning: dict[tuple[ast.Module, RegionKind, type[ast.AST], bool], _Concerned] = {}
+        self._files: dict[ast.Module, dict[str, bool]] = {}
         for rule in rules:
             for region in rule.watch.regions:
                 for name in rule.watch.names:
@@ -55,23 +58,40 @@ class Dispatch:
 
     def _planned(self, nodes: ScopeNodes, module: ast.Module, region: RegionKind, entered: bool) -> Plan:
         plan: Plan = []
-        elsewhere = {rule for rule in self._of_some_files if rule.watch.files and not rule.watch.files(module)}
         for node_type, found in nodes.by_type.items():
-            watching = [
-                rule
-                for rule in self._watching.get((region, node_type), ())
-                if rule.watch.syntax or rule.watch.kinds or rule.watch.callees is None or node_type is not ast.Call
-                if (entered or not rule.watch.entered) and rule not in elsewhere
-            ]
-            for node in found:
-                left = [rule for rule in watching if rule.watch.syntax is None or rule.watch.syntax(node, module)]
+            watching = self._concerned(region, node_type, entered, module)
+            named = node_type is ast.Call
+            for node in found if watching or named else ():
+                left = [rule for rule, concerns in watching if concerns is None or concerns(node, module)]
                 if isinstance(node, ast.Call):
                     left += self._by_name.get((region, _called_name(node)), ())
-                if left or node_type is ast.Call:
+                if left or named:
                     rules = tuple([rule for rule in left if rule.watch.kinds is None])
                     by_kind = tuple([(rule, asked) for rule in left if (asked := rule.watch.kinds) is not None])
                     plan.append((node, rules, by_kind, _witness(node)))
         return plan
+
+    def _concerned(self, region: RegionKind, node_type: type[ast.AST], entered: bool, module: ast.Module) -> _Concerned:
+        """The rules that nodes of one sort in one file may concern, each with what its `Watch` asks of their syntax."""
+        key = (module, region, node_type, entered)
+        if key not in self._concerning:
+            self._concerning[key] = [
+                (rule, rule.watch.syntax)
+                for rule in self._watching.get((region, node_type), ())
+                if rule.watch.syntax or rule.watch.kinds or rule.watch.callees is None or node_type is not ast.Call
+                if entered or not rule.watch.entered
+                if rule.watch.files is None or self._speaks_of(module, rule)
+            ]
+        return self._concerning[key]
+
+    def _speaks_of(self, module: ast.Module, rule: Rule) -> bool:
+        """Whether a file is one of those that a rule with `Watch.files` looks at."""
+        if module not in self._files:
+            self._files[module] = {}
+        known = self._files[module]
+        if rule.code not in known:
+            known[rule.code] = rule.watch.files is None or rule.watch.files(module)
+        return known[rule.code]
 
     def pattern(self, asked: str, function: Scope, module: ast.Module) -> str:
         """What the plans of a function and of those nested in it hang on besides its text; for `asked` see `asking`."""
