@@ -10,6 +10,7 @@ from compilelint.static.project.index import absolute_module, imported_modules
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.tracer import attributes, effects, noting, overloads
 from compilelint.static.tracer.assignment import parts, side_by_side, store
+from compilelint.static.tracer.decoration import decorate
 from compilelint.static.tracer.expressions import evaluate, iterate
 from compilelint.static.tracer.frame import Env, Frame, join_envs
 from compilelint.static.tracer.narrowing import narrowed, test
@@ -248,7 +249,7 @@ def _define(node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> None:
     ref = function_ref(frame.module.name, f"{frame.ref.qualname}.<locals>", node, frame.ref.owner)
     function: Value = Function(ref, closure=Closure(frame.env, frame.closure))
     frame.env[node.name] = function
-    frame.env[node.name] = frame.tracer.decorate(function, node, frame)
+    frame.env[node.name] = decorate(function, node, frame)
     noting.note_definition(frame.env[node.name], frame)
 
 

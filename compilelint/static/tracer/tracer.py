@@ -28,6 +28,7 @@ from compilelint.static.tracer import (
 )
 from compilelint.static.tracer.agreement import in_common
 from compilelint.static.tracer.annotations import value_of_annotation
+from compilelint.static.tracer.decoration import decorate
 from compilelint.static.tracer.effects import Driven
 from compilelint.static.tracer.frame import TURN_OF, Env, Frame, Mode
 from compilelint.static.tracer.held import HeldFrames, Way, most_ways
@@ -41,7 +42,6 @@ from compilelint.static.values import (
     External,
     Function,
     Instance,
-    Partial,
     ProjectModule,
     Sequence,
     Value,
@@ -221,27 +221,8 @@ class Tracer:
             self._decorated[ref] = Function(ref)
             module = self.program.module(ref.module)
             if module is not None and not isinstance(ref.node, ast.Lambda) and ref.node.decorator_list:
-                self._decorated[ref] = self.decorate(Function(ref), ref.node, self.module_frame(module))
+                self._decorated[ref] = decorate(Function(ref), ref.node, self.module_frame(module))
         return self._decorated[ref]
-
-    def decorate(self, function: Value, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> Value:
-        """Apply the decorators of `node`, innermost first. One that gives nothing callable changes nothing."""
-        for decorator in reversed(node.decorator_list):
-            maker = self.evaluate(decorator, frame)
-            if isinstance(decorator, ast.Call) and maker == UNKNOWN:
-                maker = self._decorator_with_options(decorator, frame)
-            keywords: dict[str, Value] = {}
-            if isinstance(decorator, ast.Call) and maker == External("torch.compile"):
-                keywords = {k.arg: self.evaluate(k.value, frame) for k in decorator.keywords if k.arg is not None}
-            result = self.call(maker, (function,), keywords, decorator, frame) if maker != UNKNOWN else UNKNOWN
-            if isinstance(result, (Function, Compiled, Partial)):
-                function = result
-        return function
-
-    def _decorator_with_options(self, decorator: ast.Call, frame: Frame) -> Value:
-        """`@torch.compile(dynamic=True)`: the name that was called takes the function."""
-        target = self.evaluate(decorator.func, frame)
-        return target if isinstance(target, External) else UNKNOWN
 
     def scope_of(self, function: Value) -> Scope | None:
         """The syntax node of a project function."""
