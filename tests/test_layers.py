@@ -61,13 +61,14 @@ LAYERS: dict[str, set[str]] = {
 }
 
 STATIC_LAYERS: dict[str, set[str]] = {
-    "values": set(),
+    "object_attributes": set(),
+    "values": {"object_attributes"},
     "layouts": set(),
     "describe": {"values"},
     "project": set(),
     "regions": {"project"},
     "facts": {"project", "values"},
-    "tracer": {"project", "facts", "values", "layouts"},
+    "tracer": {"project", "facts", "values", "object_attributes", "layouts"},
     "flagging": {"project", "regions", "facts", "tracer", "values", "describe"},
     "units": {"project", "regions", "tracer", "flagging", "values"},
     "session": {"project", "tracer", "flagging", "units"},

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from compilelint.record import record
+from compilelint.static.object_attributes import Attributes
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as kind
@@ -191,7 +192,7 @@ class Instance:
     """An object of a project class, one per construction with the same argument kinds."""
 
     ref: ClassRef
-    attributes: dict[str, Value] = field(default_factory=dict)
+    attributes: Attributes[Value] = field(default_factory=Attributes)
     is_module: bool = False
     """Of a class that inherits from torch.nn.Module."""
     has_outside_base: bool = False

@@ -101,7 +101,7 @@ class Program:
         self._found: dict[str, Path | None] = {}
         self._missed: dict[str, list[Path]] = {}
         self._digests: dict[Path, str] = {}
-        self._unit: frozenset[str] = frozenset()
+        self.unit: frozenset[str] = frozenset()
         self.asked: set[str] = set()
         """The modules that something was asked of since `begin`, whether there are such or not."""
         self._named: set[str] = set()
@@ -152,7 +152,7 @@ class Program:
     def _parsed(self, path: Path, name: str) -> ModuleIndex | None:
         try:
             module = parse_module(self._bytes(path), path, name)
-            if name not in self._unit:
+            if name not in self.unit:
                 self.last_look(module)
                 leave_out_bodies(module.tree, module.lines)
             return module
@@ -193,8 +193,8 @@ class Program:
 
         All functions of the modules in `unit` will be looked at. Of others that are read, few will be entered.
         """
-        self._unit = frozenset(unit)
-        for name in self._unit:
+        self.unit = frozenset(unit)
+        for name in self.unit:
             module = self._modules.get(name)
             if module is not None:
                 fill_in_bodies(module.tree)

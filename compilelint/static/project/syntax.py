@@ -69,6 +69,11 @@ def first_line(node: ast.stmt) -> int:
 @lru_cache(maxsize=16384)
 def nodes_in(tree: ast.AST) -> tuple[ast.AST, ...]:
     """As `ast.walk`, without operators and contexts; kept, since many questions go over one function."""
+    return tuple(walked_nodes(tree))
+
+
+def walked_nodes(tree: ast.AST) -> list[ast.AST]:
+    """As `nodes_in`, for one look: nothing is kept."""
     found = [tree]
     for node in found:
         for field in _INNER[node.__class__]:
@@ -77,4 +82,4 @@ def nodes_in(tree: ast.AST) -> tuple[ast.AST, ...]:
                 found += [item for item in value if item is not None]
             elif value is not None:
                 found.append(value)
-    return tuple(found)
+    return found

@@ -127,11 +127,11 @@ _METHODS_LIKE_PROPERTIES = frozenset(
 
 
 def _of_instance(owner: Instance, name: str, frame: Frame) -> Value:
-    if name in owner.attributes and owner.attributes[name] != NONE:
-        value = owner.attributes[name]
+    value = owner.attributes.get(name)
+    if value is not None and value != NONE:
         later = frame.tracer.assigned_elsewhere(owner, f"{name}[]") if has_empty_places(value) else None
         return value if later is None else with_places_filled(value, later)
-    if name in owner.attributes:  # None to begin with; a method that is not walked may set it before the first call
+    if value is not None:  # None to begin with; a method that is not walked may set it before the first call
         later = frame.tracer.assigned_elsewhere(owner, name)
         return NONE if later is None else join(NONE, later)
     if name == "training" and owner.is_module:
@@ -150,7 +150,7 @@ def _of_instance(owner: Instance, name: str, frame: Frame) -> Value:
     assigned = frame.tracer.assigned_elsewhere(owner, name)
     if assigned is not None:
         return assigned
-    built = [value for key, value in owner.attributes.items() if "*" in key and fnmatchcase(name, key)]
+    built = [owner.attributes[key] for key in owner.attributes.names() if "*" in key and fnmatchcase(name, key)]
     if built:
         return join_all(built)
     fallback = frame.tracer.program.method(owner.ref, "__getattr__")

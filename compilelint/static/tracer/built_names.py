@@ -66,7 +66,7 @@ def read(owner: Value, pattern: str, frame: Frame) -> Value:
 def _read(owner: Value, pattern: str, frame: Frame) -> Value:
     if not isinstance(owner, Instance) or pattern == "*":
         return UNKNOWN
-    names = set(owner.attributes)
+    names = set(owner.attributes.names())
     for ref in frame.tracer.program.mro(owner.ref):
         names |= class_members(ref).keys() if isinstance(ref, ClassRef) else set()
     fitting = sorted(name for name in names if name == pattern or ("*" not in name and fnmatchcase(name, pattern)))

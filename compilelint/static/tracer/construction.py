@@ -112,7 +112,7 @@ class Constructions:
             if caller.depth < 24:
                 tracer.run(Function(member, instance), args, keywords, mode, node, caller)
             if mode == "construct":
-                instance.attributes.update({name: _as_kept(value) for name, value in instance.attributes.items()})
+                instance.attributes.keep_as(_as_kept)
             return
         for position, (name, value) in enumerate(fields_of(instance.ref, tracer)):
             given = args[position] if position < len(args) else keywords.get(name)

@@ -224,7 +224,7 @@ def module_method(
         item = Tensor("float" if name.endswith("parameters") else None)
         return Sequence("generator", None, Sequence("tuple", (Scalar("str"), item)) if "named" in name else item)
     if name in ("children", "named_children"):
-        part = join_all([*filter(_is_part, receiver.attributes.values()), UNKNOWN])
+        part = join_all([*filter(_is_part, receiver.attributes.modules()), UNKNOWN])
         return Sequence("generator", None, Sequence("tuple", (Scalar("str"), part)) if "named" in name else part)
     if name == "__setattr__" and len(args) == 2 and isinstance(args[0], Const):
         receiver.attributes[str(args[0].value)] = args[1]

@@ -14,6 +14,7 @@ from compilelint.static.tracer.decoration import decorate
 from compilelint.static.tracer.expressions import evaluate, iterate
 from compilelint.static.tracer.frame import Env, Frame, join_envs
 from compilelint.static.tracer.narrowing import narrowed, test
+from compilelint.static.tracer.postponed import postpone
 from compilelint.static.values import (
     NONE,
     UNKNOWN,
@@ -40,6 +41,8 @@ def run_block(body: list[ast.stmt], frame: Frame) -> bool:
     """Walk the statements; False when no path comes out at the end (return, raise, break, continue)."""
     for statement in body:
         handler = _HANDLERS.get(type(statement))
+        if frame.mode == "construct" and handler is not None and postpone(statement, handler, frame):
+            continue
         if handler is not None and handler(statement, frame) is False:
             return False
     return True
