@@ -85,8 +85,8 @@ def _has_line(loop: ast.For | ast.While, line: int) -> bool:
 def _replaces(node: ast.Call | ast.Assign, names: set[str], view: View) -> bool:
     """Whether another module is put into the model of one of these names."""
     if isinstance(node, ast.Assign):
-        of_model = any(_is_part(target, names, view.function) for target in node.targets)
-        return of_model and all(map(_is_module, options(view.kind(node.value))))
+        puts_module = all(map(_is_module, options(view.kind(node.value))))
+        return puts_module and any(_is_part(target, names, view.function) for target in node.targets)
     if view.callee(node) == "builtins.setattr" and len(node.args) == 3:
         whole = ast.unparse(node.args[0]) in names or _is_part(node.args[0], names, view.function)
         return whole and all(map(_is_module, options(view.kind(node.args[2]))))
@@ -108,6 +108,8 @@ def _is_module(value: Value) -> bool:
 
 def _is_part(target: ast.expr, names: set[str], function: ast.AST) -> bool:
     """Whether `target` is a part of the model: `net.head`, `net.blocks[0]`, `block.proj` for each block of it."""
+    if isinstance(target, ast.Name):
+        return False
     spelled = ast.unparse(target)
     if any(spelled.startswith((f"{name}.", f"{name}[")) for name in names):
         return True
@@ -131,8 +133,8 @@ def _function_replaces(function: ast.AST, takes_model: bool, names: set[str], vi
     first = [name for name in parameters(function) if name not in ("self", "cls")][:1]
     inside = {name for name in names if name.startswith("self.")} | (set(first) if takes_model else set())
     for node in own_nodes(function) if inside else ():
-        if isinstance(node, ast.Assign) and _makes_module(node.value, view):
-            if any(_is_part(target, inside, function) for target in node.targets):
+        if isinstance(node, ast.Assign) and any(_is_part(target, inside, function) for target in node.targets):
+            if _makes_module(node.value, view):
                 return True
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "setattr":
             whole = ast.unparse(node.args[0]) if node.args else ""
