@@ -35,9 +35,10 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.number_uses import is_list
 from compilelint.static.facts.state import is_integer
 from compilelint.static.project.syntax import nodes_in
-from compilelint.static.values import NONE, UNKNOWN, Const, ExternalInstance, Scalar, Sequence, Value, options
+from compilelint.static.values import NONE, UNKNOWN, Const, Scalar, Value, options
 
 HAZARD = "recompile"
 CHUNK = frozenset({"torch.chunk", "torch.Tensor.chunk"})
@@ -48,7 +49,6 @@ WATCH = Watch(
 )
 FEW = 2
 """So many values are compiled once each, and that was it."""
-LISTS = frozenset({"torch.nn.ModuleList", "torch.nn.ParameterList", "torch.nn.modules.container.ModuleList"})
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
@@ -84,19 +84,11 @@ def _constants_needed(node: ast.expr, view: View) -> Iterator[tuple[ast.expr, st
             chunks = view.argument(node, 1 if view.callee(node) == "torch.chunk" else 0, "chunks")
             yield from ((part, "to know how many parts there are") for part in (chunks,) if part is not None)
     elif isinstance(node, ast.Subscript):
-        if isinstance(node.ctx, ast.Load) and _is_list(view.kind(node.value)):
+        if isinstance(node.ctx, ast.Load) and is_list(view.kind(node.value)):
             parts = [node.slice.lower, node.slice.upper] if isinstance(node.slice, ast.Slice) else [node.slice]
             yield from ((part, "to pick from the list") for part in parts if part is not None)
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List):
         yield node.right, "to know how long the list is"
-
-
-def _is_list(value: Value) -> bool:
-    return all(
-        (isinstance(option, Sequence) and option.form in ("list", "tuple"))
-        or (isinstance(option, ExternalInstance) and option.name in LISTS)
-        for option in options(value)
-    )
 
 
 def _arguments_in(number: ast.expr, view: View) -> list[str]:

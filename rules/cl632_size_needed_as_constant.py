@@ -98,7 +98,7 @@ def _constants(node: ast.expr, view: View) -> Iterator[tuple[ast.expr, str]]:
             yield from ((part, TAKEN_AS_IS) for part in [argument] if part)
     elif isinstance(node, ast.Subscript):
         of_list = isinstance(node.ctx, ast.Load) and not isinstance(node.slice, (ast.Slice, ast.Tuple))
-        if of_list and is_list(node.value, view):
+        if of_list and is_list(view.kind(node.value)):
             yield node.slice, FROM_LIST
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         yield node.right, "to know how long the list is"

@@ -121,6 +121,60 @@ def test_what_starts_as_none_is_known_by_what_is_done_with_it(attribute: str, fo
     assert [finding.rule for finding in findings if finding.confidence != "possible"] == ["CL617"] * found
 
 
+DEEP = """
+import torch
+from torch import nn
+
+
+class Deep(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Linear(2, 2) for _ in range(4))
+        self.used = 1
+    def forward(self, x):
+        for block in {blocks}:
+            x = block(x)
+        return x
+
+
+class Log:
+    def on_step(self, trainer, step): print(step)
+
+
+class Grow:
+    def on_step(self, trainer, step): trainer.model.used = {used}
+    def grow(self, trainer, step): trainer.model.used = {used}
+
+
+class Trainer:
+    def __init__(self, callbacks):
+        self.model = Deep()
+        self.net = torch.compile(self.model)
+        self.callbacks = callbacks
+    def fit(self, x):
+        for step in range(9):
+            for callback in self.callbacks:
+                callback.{method}(self, step)
+            self.net(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("blocks", "used", "method", "found"),
+    [
+        ("self.blocks[: self.used]", "1 + step // 2", "on_step", 1),
+        ("self.blocks[self.used :]", "1 + step // 2", "on_step", 1),
+        ("[self.blocks[self.used]]", "step % 3", "on_step", 1),
+        ("self.blocks[: self.used]", "4", "on_step", 0),
+        ("self.blocks[: self.used]", "1 + step // 2", "grow", 0),
+        ("self.blocks[:2]", "1 + step // 2", "on_step", 0),
+    ],
+)
+def test_what_a_callback_sets_is_found(blocks: str, used: str, method: str, found: int) -> None:
+    code = DEEP.replace("{blocks}", blocks).replace("{used}", used).replace("{method}", method)
+    assert [f.rule for f in check({"main.py": code}) if f.confidence != "possible"] == ["CL617"] * found
+
+
 STEP = """
 import torch
 from torch import nn

@@ -49,14 +49,22 @@ def needed_as_constant(places: list[ast.expr], view: View) -> Iterator[tuple[ast
         if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "range":
             bounds = [bound for bound in part.args if any(same_place(bound, place) for place in places)]
             yield from ((bound, "the loop is unrolled by it") for bound in bounds)
-        elif isinstance(part, ast.Subscript) and is_list(part.value, view):
-            picked = [part.slice] if any(same_place(part.slice, place) for place in places) else []
+        elif isinstance(part, ast.Subscript) and is_list(view.kind(part.value)):
+            picking = (part.slice.lower, part.slice.upper) if isinstance(part.slice, ast.Slice) else (part.slice,)
+            picked = [index for index in picking if index is not None and any(same_place(index, p) for p in places)]
             yield from ((index, "it picks from a list") for index in picked)
 
 
-def is_list(node: ast.expr, view: View) -> bool:
-    """Whether an expression is a list or tuple in any case."""
-    return all(isinstance(kind, Sequence) and kind.form in ("list", "tuple") for kind in options(view.kind(node)))
+_LISTS = frozenset({"torch.nn.ModuleList", "torch.nn.ParameterList", "torch.nn.modules.container.ModuleList"})
+
+
+def is_list(value: Value) -> bool:
+    """Whether a value is a list or tuple, or one of modules or parameters, in any case."""
+    return all(
+        (isinstance(option, Sequence) and option.form in ("list", "tuple"))
+        or (isinstance(option, ExternalInstance) and option.name in _LISTS)
+        for option in options(value)
+    )
 
 
 def is_list_of_settings(value: Value) -> bool:

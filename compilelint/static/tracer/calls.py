@@ -9,6 +9,7 @@ from compilelint.static.project.definitions import is_small
 from compilelint.static.project.enums import is_text_enum
 from compilelint.static.tracer import attributes, builtin_calls, containers, library, made_anew, noting
 from compilelint.static.tracer.callees import call_back, callee_name, handles_models, is_host_call, makes_layer
+from compilelint.static.tracer.ducks import methods_called_back
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import (
     UNKNOWN,
@@ -57,7 +58,16 @@ def call_node(node: ast.Call, frame: Frame) -> Value:
         frame.mark_driver()
     if callee == "builtins.super":
         return _super(args, frame)
+    if frame.mode == "driving" and isinstance(node.func, ast.Attribute) and all(map(_is_guess, options(function))):
+        for method in methods_called_back(node.func.attr, frame.module, frame.tracer):
+            call(method, args, keywords, node, frame)
     return call(function, args, keywords, node, frame)
+
+
+def _is_guess(function: Value) -> bool:
+    """Whether nothing tells whose method is called."""
+    of = function.receiver if isinstance(function, Method) else function
+    return isinstance(of, Unknown) or (isinstance(of, Tensor) and not of.sure)
 
 
 def _is_made_here(callee: str, frame: Frame) -> bool:

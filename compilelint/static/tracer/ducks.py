@@ -6,11 +6,11 @@ import ast
 from functools import cache
 from typing import TYPE_CHECKING
 
-from compilelint.static.project.definitions import ClassRef, assigned_names, class_members
+from compilelint.static.project.definitions import ClassRef, FunctionRef, assigned_names, class_members
 from compilelint.static.project.enums import is_enum
 from compilelint.static.project.index import Import, ModuleIndex, Scope
 from compilelint.static.project.syntax import nodes_in
-from compilelint.static.values import UNKNOWN, Value
+from compilelint.static.values import UNKNOWN, Function, Value
 
 if TYPE_CHECKING:
     from compilelint.static.tracer.tracer import Tracer
@@ -40,6 +40,21 @@ def class_with(attribute: str, module: ModuleIndex, tracer: Tracer) -> Value:
     fitting = [ref for ref, members in tracer.classes_in_sight(module) if attribute in members]
     alone = len(fitting) == 1 and not _is_common(attribute, tracer)
     return tracer.instance_of(fitting[0]) if alone else UNKNOWN
+
+
+CALLED_BACK = ("on_", "before_", "after_", "pre_", "post_")
+"""How methods begin that a loop calls on whatever objects it was given, each when its time has come."""
+
+
+def methods_called_back(name: str, module: ModuleIndex, tracer: Tracer) -> list[Function]:
+    """The methods of that name, bound, of all classes in sight of `module`, where the name is one for callbacks."""
+    fitting = [ref for ref, members in tracer.classes_in_sight(module) if name in members]
+    found: list[Function] = []
+    for ref in fitting if name.startswith(CALLED_BACK) else ():
+        method = tracer.program.method(ref, name)
+        if isinstance(method, FunctionRef):
+            found.append(Function(method, tracer.instance_of(ref)))
+    return found
 
 
 def _is_common(name: str, tracer: Tracer) -> bool:
