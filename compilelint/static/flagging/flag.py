@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.fingerprint import fingerprint
-from compilelint.model import CONFIDENCES, Confidence, Engine, Finding, Hazard, Span
+from compilelint.model import CONFIDENCES, Confidence, Engine, Finding, Span
 from compilelint.rule import Hit, RegionKind, Rule
 from compilelint.static.flagging.capture import as_captured
 from compilelint.static.flagging.combine import Key
@@ -131,14 +131,21 @@ class Flagger:
         known = self._found.get(key)
         if known is not None and CONFIDENCES.index(known.confidence) <= CONFIDENCES.index(confidence):
             return
+        hazard, message = hit.hazard or rule.card.hazard, hit.message
+        around = _unresumable(hit.node, view) if hazard == "graph-break" and view.region == "compiled" else None
+        if around is not None:
+            hazard, message = (
+                "frame-skip",
+                f"{message}; within this {around} that leaves all of `{view.qualname}` uncompiled",
+            )
         self._found[key] = Finding(
             rule=rule.code,
             name=rule.card.name,
-            hazard=_hazard(hit.hazard or rule.card.hazard, hit.node, view),
+            hazard=hazard,
             path=path,
             span=span,
             function=view.qualname,
-            message=hit.message,
+            message=message,
             instead=hit.instead,
             confidence=confidence,
             statement=statement_lines(view.statement(hit.node), span),
@@ -167,21 +174,22 @@ def _may_be_passed_over(node: ast.AST, view: FrameView) -> bool:
     return False
 
 
-def _hazard(hazard: Hazard, node: ast.AST, view: FrameView) -> Hazard:
-    """A break inside a loop, `try` or foreign `with` leaves no graph for the whole frame (GB7000, GB0066, GB0142)."""
-    if hazard != "graph-break" or view.region != "compiled":
-        return hazard
+def _unresumable(node: ast.AST, view: FrameView) -> str | None:
+    """What a break at `node` stands in from which Dynamo cannot resume: no graph is left of the whole frame then.
+
+    A loop, a `try` or a foreign `with` (GB7000, GB0066, GB0142), in words; None where it resumes.
+    """
     below = node
     for parent in view.parents(node):
         if isinstance(parent, (ast.For, ast.While)) and below is not getattr(parent, "iter", None):
             if below not in parent.orelse:
-                return "frame-skip"
-        elif (isinstance(parent, ast.Try) and below in parent.body) or (
-            isinstance(parent, ast.With) and below in parent.body and not _resumes(parent)
-        ):
-            return "frame-skip"
+                return "loop"
+        elif isinstance(parent, ast.Try) and below in parent.body:
+            return "`try`"
+        elif isinstance(parent, ast.With) and below in parent.body and not _resumes(parent):
+            return "`with`"
         below = parent
-    return hazard
+    return None
 
 
 def _resumes(node: ast.With) -> bool:
