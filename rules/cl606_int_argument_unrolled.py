@@ -3,8 +3,8 @@
 ## What it does
 
 Finds, in a function that is compiled as such, an int argument used as the bound of `range(…)`, as the index of a
-list, a dict of constants or an `nn.ModuleList`, as the length of `[x] * n`, or as the number of `chunk(n)`. Where
-driving code is seen to pass several, also in functions that it is handed on to.
+list or an `nn.ModuleList`, as the length of `[x] * n`, or as the number of `chunk(n)`. Where driving code is seen to
+pass several, also in functions that it is handed on to, and as the key of a dict.
 
 ## Why it costs
 
@@ -38,12 +38,12 @@ from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.number_uses import is_list
 from compilelint.static.facts.state import is_integer
 from compilelint.static.project.syntax import nodes_in
-from compilelint.static.values import NONE, UNKNOWN, Const, Scalar, Value, options
+from compilelint.static.values import NONE, UNKNOWN, Const, Mapping, Scalar, Value, options
 
 HAZARD = "recompile"
 CHUNK = frozenset({"torch.chunk", "torch.Tensor.chunk"})
 WATCH = Watch(
-    nodes=(ast.Call, ast.Subscript, ast.BinOp),
+    nodes=(ast.Call, ast.Subscript, ast.BinOp, ast.Dict),
     callees=CHUNK.__contains__,
     syntax=lambda node, module: _may_need_constant(node),
 )
@@ -70,6 +70,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 def _may_need_constant(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Name) and node.func.id == "range"
+    if isinstance(node, ast.Dict):
+        return any(isinstance(key, ast.Name) for key in node.keys)
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List)
     return isinstance(node, ast.Subscript) and not isinstance(node.slice, (ast.Constant, ast.Tuple))
@@ -87,6 +89,10 @@ def _constants_needed(node: ast.expr, view: View) -> Iterator[tuple[ast.expr, st
         if isinstance(node.ctx, ast.Load) and is_list(view.kind(node.value)):
             parts = [node.slice.lower, node.slice.upper] if isinstance(node.slice, ast.Slice) else [node.slice]
             yield from ((part, "to pick from the list") for part in parts if part is not None)
+        elif _is_dict(view.kind(node.value)) and _is_several(node.slice, view):
+            yield node.slice, "to be a key"
+    elif isinstance(node, ast.Dict):
+        yield from ((key, "to be a key") for key in node.keys if key is not None and _is_several(key, view))
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List):
         yield node.right, "to know how long the list is"
 
@@ -112,6 +118,15 @@ def _arguments_in(number: ast.expr, view: View) -> list[str]:
         elif not isinstance(part, (ast.BinOp, ast.operator, ast.Constant, ast.expr_context)):
             return []
     return found
+
+
+def _is_several(key: ast.expr, view: View) -> bool:
+    """Whether driving code is seen to pass several numbers as a key: one that nobody is seen to pass may be a text."""
+    return isinstance(key, ast.Name) and _several(key, view)
+
+
+def _is_dict(value: Value) -> bool:
+    return all(isinstance(option, Mapping) for option in options(value))
 
 
 def _several(name: ast.Name, view: View) -> bool:
@@ -203,6 +218,32 @@ def tune(x, sizes):
     return [tower(x, size=size) for size in sizes]
 """,
         run="tune, [(torch.ones(12, 4), (2, 3, 4, 6))]",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
+    Example(
+        code="""\
+import torch
+
+RATES = {0: 1.0, 1: 0.5, 2: 0.25, 3: 0.125}
+
+
+def logged(x, step):
+    return {step: x.mean()}  # ~
+
+
+@torch.compile
+def train_step(x, step):
+    loss = x * RATES[step]  # ~
+    return {step: loss}, logged(x, step)  # ~
+
+
+def train(x):
+    for step in range(4):
+        train_step(x, step)
+""",
+        run="(train, [(torch.ones(2),)])",
         default="recompile",
         fullgraph="recompile",
         inside=True,

@@ -134,7 +134,7 @@ class Deep(nn.Module):
     def forward(self, x):
         for block in {blocks}:
             x = block(x)
-        return x
+        return {reported}
 
 
 class Log:
@@ -159,6 +159,13 @@ class Trainer:
 """
 
 
+@pytest.mark.parametrize("reported", ["{self.used: x}", "{f'loss_{self.used}': x}", "{'loss_' + str(self.used): x}"])
+def test_a_number_in_a_name_is_pinned(reported: str) -> None:
+    code = DEEP.replace("{blocks}", "self.blocks").replace("{used}", "step").replace("{method}", "on_step")
+    found = check({"main.py": code.replace("{reported}", reported)})
+    assert [f.rule for f in found if f.confidence != "possible"] == ["CL617"]
+
+
 @pytest.mark.parametrize(
     ("blocks", "used", "method", "found"),
     [
@@ -172,6 +179,7 @@ class Trainer:
 )
 def test_what_a_callback_sets_is_found(blocks: str, used: str, method: str, found: int) -> None:
     code = DEEP.replace("{blocks}", blocks).replace("{used}", used).replace("{method}", method)
+    code = code.replace("{reported}", "x")
     assert [f.rule for f in check({"main.py": code}) if f.confidence != "possible"] == ["CL617"] * found
 
 

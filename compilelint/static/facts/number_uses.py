@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import View
-from compilelint.static.facts.state import held, own_nodes, same_place
+from compilelint.static.facts.state import held, own_nodes, root_of, same_place
 from compilelint.static.values import Const, ExternalInstance, Mapping, Scalar, Sequence, Value, options
 
 
@@ -53,6 +53,26 @@ def needed_as_constant(places: list[ast.expr], view: View) -> Iterator[tuple[ast
             picking = (part.slice.lower, part.slice.upper) if isinstance(part.slice, ast.Slice) else (part.slice,)
             picked = [index for index in picking if index is not None and any(same_place(index, p) for p in places)]
             yield from ((index, "it picks from a list") for index in picked)
+    for key in keys_and_texts(view):
+        if any(same_place(key, place) for place in places):
+            yield key, "a dict's key, or a text, is made of it"
+
+
+def keys_and_texts(view: View) -> Iterator[ast.expr]:
+    """The keys of dicts, and what this function makes a text of: `{step: x}`, `logs[step] = x`, `str(step)`.
+
+    Of f-strings only what hangs off `self`: a number of an argument is made a symbol first, and breaks the graph there.
+    """
+    for part in own_nodes(view.function):
+        if isinstance(part, ast.Dict):
+            yield from (key for key in part.keys if key is not None)
+        elif isinstance(part, ast.Subscript) and all(map(is_dict, options(view.kind(part.value)))):
+            yield part.slice
+        elif isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "str":
+            yield from part.args
+        elif isinstance(part, ast.FormattedValue):
+            root = root_of(part.value)
+            yield from [part.value] if isinstance(root, ast.Name) and root.id == "self" else []
 
 
 _LISTS = frozenset({"torch.nn.ModuleList", "torch.nn.ParameterList", "torch.nn.modules.container.ModuleList"})
