@@ -257,6 +257,25 @@ arguments = {"b": mask}
 def pair(a, b=None):
     probe(b)  # a tensor of bool
 pair(x, **arguments)
+
+def moved(given):
+    made = {}
+    for key, value in given.items():
+        made[key] = value.to("cpu") if isinstance(value, torch.Tensor) else value
+    return made
+def cut(t, size: int):
+    probe(size)  # a Python int passed in
+cut(**moved({"t": x, "size": x.shape[0]}))
+
+def contiguous(given):
+    made = []
+    for value in given:
+        made.append(value.contiguous() if isinstance(value, torch.Tensor) else value)
+    return made
+def cut(t, size):
+    t[:size]
+    probe(size)  # unknown or a Python int from a shape
+cut(*contiguous([x, x.shape[0]]))
 """
 
 

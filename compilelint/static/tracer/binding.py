@@ -26,6 +26,7 @@ from compilelint.static.values import (
     Union,
     Unknown,
     Value,
+    as_claimed,
     join,
     join_all,
     options,
@@ -113,8 +114,14 @@ def _missing(
     if not carried:
         return default
     if node is None:
-        return join_all(carried)
+        return _one_of(join_all(carried))
     return _loosened(default)
+
+
+def _one_of(carried: Value) -> Value:
+    """What one parameter gets of an open list or dict: where not all in it are tensors, that this one is is a guess."""
+    kinds = options(carried)
+    return carried if len(kinds) == 1 else join_all(as_claimed(kind) for kind in kinds)
 
 
 def _loosened(default: Value) -> Value:
