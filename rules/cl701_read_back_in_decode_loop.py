@@ -3,9 +3,9 @@
 ## What it does
 
 In a loop that calls a model each turn and feeds its output back (token generation, denoising, integration), finds
-what reads a tensor's value on the host: `.item()`, `.tolist()`, `.cpu()`, `.numpy()`, `int(t)`, `print(t)`, `if t`,
-`while t`, and a tensor used as an index, a size or the bound of a slice. Functions that the loop calls are included;
-the model's own `forward` is not.
+what reads a tensor's value on the host: `.item()`, `.tolist()`, `.cpu()`, `.numpy()`, `int(t)`, `print(t)`,
+`logger.info("%s", t)`, `writer.add_scalar("loss", t)`, `if t`, `while t`, and a tensor used as an index, a size or the
+bound of a slice. Functions that the loop calls are included; the model's own `forward` is not.
 
 In a loop that calls what its file compiles and feeds nothing back (training, validation, serving) it finds numbers that
 are read, printed or tested per batch. What an outer loop does once per epoch is left alone, and so are results that are
@@ -56,6 +56,7 @@ WATCH = Watch(
 BY_NAME = frozenset({"item", "tolist", "cpu"})
 HANDING_OUT = frozenset({"cpu", "numpy", "tolist", "to"})
 """What moves the results of a batch to the host, where a loop over batches mostly wants them."""
+SHOWING = frozenset({"info", "warning", "error", "critical", "log"})
 BUILTINS = frozenset(f"builtins.{name}" for name in ("int", "float", "bool", "str", "print", "range", "max", "min"))
 
 
@@ -95,6 +96,8 @@ def _read(node: ast.expr, view: View) -> tuple[str, Confidence | None]:
     if isinstance(node, ast.Call) and (view.callee(node) in BUILTINS or view.callee(node).startswith("math.")):
         read = [argument for argument in node.args if on_device(view.kind(argument))]
         return "reads a tensor back", tensor_certainty(view.kind(read[0])) if read else None
+    if isinstance(node, ast.Call) and (logged := _logged(node, view)):
+        return f"hands `{view.text(logged[0])}` to what shows its value", tensor_certainty(view.kind(logged[0]))
     if isinstance(node, ast.JoinedStr):
         values = [view.kind(part.value) for part in node.values if isinstance(part, ast.FormattedValue)]
         shown = [value for value in values if on_device(value)]
@@ -121,6 +124,19 @@ def _compares_parameter(node: ast.expr, view: View) -> bool:
 
 def _reads(call: ast.Call, method: str) -> bool:
     return method in BY_NAME or method == "numpy" or is_move_to_host(call)
+
+
+def _logged(call: ast.Call, view: View) -> list[ast.expr]:
+    """The tensors that a logger formats, or of which a tracker of runs takes the number; `debug` is mostly off."""
+    callee, name = view.callee(call), _called(call)
+    given: list[ast.expr] = []
+    if callee.startswith("logging.") and name in SHOWING:
+        given = call.args[1:]
+    elif name == "add_scalar" and len(call.args) > 1:
+        given = [call.args[1]]
+    elif callee == "wandb.log" and call.args and isinstance(call.args[0], ast.Dict):
+        given = call.args[0].values
+    return [value for value in given if on_device(view.kind(value))]
 
 
 def _by_method(call: ast.Call, method: ast.Attribute, view: View) -> tuple[str, Confidence | None]:

@@ -3,13 +3,15 @@
 ## What it does
 
 Finds a method call, `net.generate(ids)` or `net.encode(x)`, on what `torch.compile(module)` returned, where the
-method runs the model or a part of it.
+method runs the model or a part of it. After `net.compile()` it finds `net.forward(x)`, and methods that run the model
+by `self.forward(x)`.
 
 ## Why it costs
 
 `torch.compile(module)` compiles calls of the wrapper. Any other attribute is looked up on the original module, where
 `self(...)` inside the method is an uncompiled call: measured on torch 2.13, `torch.compile(model).generate(ids)`
-compiles no graph, and nothing says so.
+compiles no graph, and nothing says so. `net.compile()` compiles what a call of `net` runs; `net.forward` is left as it
+was (measured: no graph).
 
 ## Write instead
 
@@ -28,6 +30,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.state import own_names
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import UNKNOWN, Compiled, Instance, Value, gives_module, options
 
 HAZARD = "placement"
@@ -40,6 +44,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
         return
     receivers = options(view.kind(node.func.value))
+    yield from _past_compiled(node, node.func, view)
     compiled = [option for option in receivers if isinstance(option, Compiled)]
     if not compiled or not any(_runs_model(option.inner, node.func.attr) for option in compiled):
         return
@@ -51,6 +56,56 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         f" method (`torch.compile(model.{name})`)",
         confidence="certain" if len(compiled) == len(receivers) else "likely",
     )
+
+
+def _past_compiled(call: ast.Call, method: ast.Attribute, view: View) -> Iterator[Hit]:
+    """`net.forward(x)` after `net.compile()`, and a method that calls `self.forward(x)`: only `net(x)` is compiled."""
+    owners = options(view.kind(method.value))
+    if not all(isinstance(owner, Instance) and owner.compiled for owner in owners):
+        return
+    if not _is_compiled_in_place(ast.unparse(method.value), view):
+        return
+    model, name = view.text(method.value), method.attr
+    if name == "forward":
+        yield Hit(
+            call,
+            f"`{model}` is compiled in place, which compiles calls of it: `{model}.forward` goes past that and runs"
+            " uncompiled",
+            f"call the module, `{model}(…)`",
+            "likely",
+        )
+    elif _calls_only_forward(name, view.classes(view.kind(method.value))):
+        yield Hit(
+            call,
+            f"`{model}` is compiled in place, which compiles calls of it: `{name}` goes past that with"
+            " `self.forward(…)` and runs uncompiled",
+            f"write `self(…)` instead of `self.forward(…)` in `{name}`",
+            "likely",
+        )
+
+
+def _is_compiled_in_place(model: str, view: View) -> bool:
+    """Whether `.compile()` is called on what is spelled like this, and its `forward` is not set.
+
+    A kind does not tell: a class may have many objects, of which one is compiled.
+    """
+    scope = view.module if "." in model or model not in own_names(view.function) else view.function
+    nodes = nodes_in(scope)
+    compiles = any(isinstance(node, ast.Call) and ast.unparse(node.func) == f"{model}.compile" for node in nodes)
+    return compiles and not any(
+        isinstance(node, ast.Assign) and any(ast.unparse(target) == f"{model}.forward" for target in node.targets)
+        for node in nodes
+    )
+
+
+def _calls_only_forward(name: str, classes: tuple[ast.ClassDef, ...]) -> bool:
+    """Whether a method runs its module by `self.forward(x)` and nowhere by `self(x)`."""
+    methods = (part for owner in classes for part in owner.body if isinstance(part, ast.FunctionDef))
+    method = next((part for part in methods if part.name == name), None)
+    if method is None:
+        return False
+    called = {ast.unparse(node.func) for node in ast.walk(method) if isinstance(node, ast.Call)}
+    return "self.forward" in called and not called & {"self", "self.__call__"}
 
 
 def _runs_model(inner: Value, name: str) -> bool:
@@ -111,9 +166,70 @@ def serve(ids):
     return model.generate(ids, 8)  # ~
 """,
     ),
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Scorer(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.head = nn.Linear(dim, 1)
+
+    def forward(self, x):
+        return self.head(x)
+
+    def rank(self, x):
+        return self.forward(x).argsort(0)
+
+
+class Service:
+    def __init__(self):
+        self.net = Scorer()
+        self.net.compile()
+
+    def __call__(self, x):
+        score = self.net.forward(x)  # ~
+        return score, self.net.rank(x)  # ~
+""",
+    ),
 )
 
 GOOD = (
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Scorer(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.head = nn.Linear(dim, 1)
+
+    def forward(self, x):
+        return self.head(x)
+
+    def rank(self, x):
+        return self(x).argsort(0)
+
+    def probability(self, x):
+        return self.forward(x).sigmoid()
+
+
+class Service:
+    def __init__(self):
+        self.net, self.other, self.plain = Scorer(), Scorer(), Scorer()
+        self.net.compile()
+        self.other.forward = torch.compile(self.other.forward)
+        self.wrapped = torch.compile(Scorer())
+
+    def __call__(self, x):
+        score = self.net(x) + self.other.forward(x) + self.wrapped.forward(x) + self.plain.forward(x)
+        return score, self.net.rank(x), self.other.probability(x), self.plain.probability(x)
+""",
+    ),
     Example(
         code="""
 import torch

@@ -30,6 +30,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.questions import last_name
+from compilelint.static.facts.state import names_in, own_nodes
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import Compiled, options
 
@@ -55,10 +57,19 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 
 def _is_saved(call: ast.Call, view: View) -> bool:
-    return any(
-        isinstance(parent, ast.Call) and ast.unparse(parent.func).rpartition(".")[2] in SAVING
-        for parent in view.parents(call)
-    )
+    """Whether a state is handed to what saves, as it is or in a variable that is bound to it, or to a dict with it."""
+    for parent in view.parents(call):
+        if _saves(parent):
+            return True
+        if isinstance(parent, ast.Assign):
+            names = {target.id for target in parent.targets if isinstance(target, ast.Name)}
+            later = (node for node in own_nodes(view.function) if _saves(node) and node.lineno > parent.lineno)  # type: ignore[attr-defined]
+            return any(names & names_in(argument) for node in later for argument in node.args)  # type: ignore[attr-defined]
+    return False
+
+
+def _saves(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) in SAVING
 
 
 def _knows(module: ast.Module) -> bool:
@@ -83,6 +94,28 @@ def train(path):
     torch.save(model.state_dict(), path)  # ~
 """,
     ),
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Trainer:
+    def __init__(self):
+        self.model = torch.compile(nn.Linear(4, 4))
+        self.best = None
+
+    def save(self, path, epoch):
+        checkpoint = {
+            "model": self.model.state_dict(),  # ~
+            "epoch": epoch,
+        }
+        if epoch:
+            torch.save(checkpoint, path)
+        weights = self.model.state_dict()  # ~
+        torch.save(dict(weights), path)
+""",
+    ),
 )
 
 GOOD = (
@@ -97,6 +130,10 @@ def train(path):
     compiled = torch.compile(model)
     torch.save(model.state_dict(), path)
     compiled.load_state_dict(compiled.state_dict())
+    before = compiled.state_dict()
+    state = {"model": model.state_dict()}
+    torch.save(state, path)
+    compiled.load_state_dict(before)
     model.compile()
     torch.save(model.state_dict(), path)
 """,
