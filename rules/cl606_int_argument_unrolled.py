@@ -100,7 +100,8 @@ def _constants_needed(node: ast.expr, view: View) -> Iterator[tuple[ast.expr, st
 def _arguments_in(number: ast.expr, view: View) -> list[str]:
     """The arguments that the whole expression is computed from; empty if anything else is in it.
 
-    Those of the region's outermost function that have no default, and those of which driving code passes several.
+    Those of the region's outermost function that have no default, unless all calls are seen to pass the same, and those
+    of which driving code passes several.
     """
     if not isinstance(view.function, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return []
@@ -111,7 +112,7 @@ def _arguments_in(number: ast.expr, view: View) -> list[str]:
     found = []
     for part in ast.walk(number):
         if isinstance(part, ast.Name):
-            given = view.entry and part.id in required and _may_be_int(view.kind(part))
+            given = view.entry and part.id in required and _may_be_int(view.kind(part)) and not _is_settled(part, view)
             if not (given or _several(part, view)) or _rebound(part.id, view):
                 return []
             found.append(part.id)
@@ -138,6 +139,12 @@ def _several(name: ast.Name, view: View) -> bool:
         if len({kind for kind in kinds if isinstance(kind, Const) and is_integer(kind)}) > FEW:
             return True
     return False
+
+
+def _is_settled(name: ast.Name, view: View) -> bool:
+    """Whether the calls of the compiled function are in the project, and each passes the same number every time."""
+    passings = view.passed(name.id)
+    return bool(passings) and not any(passing.varies or passing.carried for passing in passings)
 
 
 def _may_be_int(value: Value) -> bool:
@@ -295,5 +302,41 @@ class Accumulate(nn.Module):
         run="Accumulate(), [(torch.ones(16, 4), s, s + 3) for s in range(2, 6)]",
         default="recompile",
         fullgraph="recompile",
+    ),
+    Example(
+        # A setting of an optimizer's group: the calls are known, and pass one number.
+        code="""
+import torch
+
+
+@torch.compile
+def orthogonal(g, steps):
+    for _ in range(steps):
+        g = 1.5 * g - 0.5 * g @ g.mT @ g
+    return g
+
+
+class Muon(torch.optim.Optimizer):
+    def __init__(self, params, lr=0.02, steps=5):
+        super().__init__(params, {"lr": lr, "steps": steps})
+
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.data.add_(orthogonal(p.grad, group["steps"]), alpha=-group["lr"])
+
+
+def train(x):
+    weight = torch.nn.Parameter(torch.eye(4))
+    optimizer = Muon([weight])
+    for _ in range(3):
+        (x @ weight).sum().backward()
+        optimizer.step()
+    return weight
+""",
+        run="train, [(torch.ones(2, 4),)]",
+        default="clean",
+        fullgraph="clean",
+        inside=True,
     ),
 )

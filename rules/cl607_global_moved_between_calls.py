@@ -4,7 +4,8 @@
 
 Finds the first read, in compiled code, of a module-level name or of an entry of a module-level dict that another
 function of the file sets to a value that is not constant: `SETTINGS["theta"] = theta`, or `global SCALE; SCALE =
-scale`.
+scale`. Where that function calls nothing and nobody in the file calls it, it may be called once: then the finding
+is `possible`.
 
 ## Why it costs
 
@@ -27,7 +28,9 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.questions import last_name
 from compilelint.static.facts.state import first_read, globals_set, is_global, used_at
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import Const, Scalar, Value, options
 
 HAZARD = "recompile"
@@ -42,7 +45,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the first read of a global that some other function sets."""
     if not isinstance(node, (ast.Name, ast.Subscript)):
         return
-    setters = [line for line, function in _setters(node, view.module) if function is not view.function]
+    setters = [(line, function) for line, function in _setters(node, view.module) if function is not view.function]
     root = node.id if isinstance(node, ast.Name) else ast.unparse(node.value)
     if not setters or not is_global(root, view) or first_read(node, view) is not node:
         return
@@ -50,11 +53,23 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     yield Hit(
         used_at(node, view),
-        f"`{view.text(node)}` is a global that line {setters[0]} sets between calls: Dynamo guards on its value,"
+        f"`{view.text(node)}` is a global that line {setters[0][0]} sets between calls: Dynamo guards on its value,"
         " so a new one compiles again",
         "pass it as an argument, where a number becomes dynamic, or keep it in a buffer",
-        confidence="likely",
+        confidence="likely" if any(_is_used(function, view.module) for _, function in setters) else "possible",
     )
+
+
+def _is_used(function: ast.AST, module: ast.Module) -> bool:
+    """Whether a function that sets the global calls something as well, or is called in its file.
+
+    What a file only offers to others (`set_backend(name)`) is mostly called once, when a program starts.
+    """
+    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return True
+    if any(isinstance(node, ast.Call) for statement in function.body for node in nodes_in(statement)):
+        return True
+    return any(isinstance(node, ast.Call) and last_name(node.func) == function.name for node in nodes_in(module))
 
 
 def _setters(node: ast.AST, module: ast.Module) -> list[tuple[int, ast.AST]]:
@@ -162,6 +177,29 @@ class Layer(nn.Module):
         return self.proj(x) * SETTINGS["level"] * SCALES[0] / WORLD_SIZE if READY else x
 """,
         run="(prepare(), Layer())[1], [(torch.ones(2, 4),) for _ in range(3)]",
+        default="clean",
+        fullgraph="clean",
+    ),
+    Example(
+        # What a file offers to others is mostly called once.
+        code="""
+import torch
+from torch import nn
+
+LIMIT = 2
+
+
+def set_limit(limit):
+    \"\"\"For all layers, before the first call.\"\"\"
+    global LIMIT
+    LIMIT = limit
+
+
+class Clipped(nn.Module):
+    def forward(self, x):
+        return x.clamp(max=LIMIT)
+""",
+        run="Clipped(), [(torch.ones(2, 4),) for _ in range(3)]",
         default="clean",
         fullgraph="clean",
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.tracer.binding import defaults
@@ -231,7 +231,7 @@ def _counted_by(owner: ast.ClassDef) -> frozenset[str]:
 
 def reached(node: ast.expr, scope: ast.AST) -> set[str]:
     """The variables in an expression, and those that their values are computed from."""
-    return _closure({part.id for part in ast.walk(node) if isinstance(part, ast.Name)}, _assigned_from(scope))
+    return _closure(_read_in(node, scope), _assigned_from(scope))
 
 
 def _closure(names: set[str], assigned: dict[str, set[str]]) -> set[str]:
@@ -251,11 +251,47 @@ def _assigned_from(scope: ast.AST) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for node in nodes_in(scope):
         if isinstance(node, ast.Assign):
-            names = {part.id for part in ast.walk(node.value) if isinstance(part, ast.Name)}
+            names = _read_in(node.value, scope)
             for target in node.targets:
                 if isinstance(target, ast.Name):
                     found.setdefault(target.id, set()).update(names)
     return found
+
+
+def _read_in(node: ast.expr, scope: ast.AST) -> set[str]:
+    """The variables in an expression, but for groups of an optimizer of which a setting is read."""
+    settings = {id(part.value) for part in ast.walk(node) if _is_setting(part, scope)}
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and id(part) not in settings}
+
+
+def _is_setting(node: ast.AST, scope: ast.AST) -> TypeGuard[ast.Subscript]:
+    """Whether an expression reads a setting of a group of parameters (`group["betas"]`): few groups, few values."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Name):
+        return False
+    key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+    groups, stored = _groups_of_optimizer(scope)
+    return isinstance(key, str) and key != "params" and node.value.id in groups and key not in stored
+
+
+@lru_cache(maxsize=256)
+def _groups_of_optimizer(scope: ast.AST) -> tuple[set[str], set[str]]:
+    """The variables that hold groups of an optimizer's parameters, and the keys of them that the code sets.
+
+    They are what `torch.optim.Optimizer.param_groups` lists, and dicts whose `"params"` are read.
+    """
+    groups = {name for loop in _loops_in(scope) if _is_over_groups(loop) for name in _names_in(loop.target)}
+    stored: set[str] = set()
+    for node in nodes_in(scope):
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            if isinstance(node.value, ast.Name) and node.slice.value == "params":
+                groups.add(node.value.id)
+            elif isinstance(node.ctx, ast.Store):
+                stored.add(str(node.slice.value))
+    return groups, stored
+
+
+def _is_over_groups(loop: _Loop) -> bool:
+    return any(isinstance(part, ast.Attribute) and part.attr == "param_groups" for part in ast.walk(loop.iter))
 
 
 def passed(name: str, frame: Frame) -> ast.expr | None:
