@@ -20,7 +20,8 @@ or `torch._assert_async(ok, "message")`, which python -O does not drop.
 
 ## Limits
 A message held in a variable is not a constant to Dynamo and is reported. Adding strings, or an f-string without
-fields, is folded by Python and is fine. Asserts on shapes and Python values never break. Measured on torch 2.13.
+fields, is folded by Python and is fine. Asserts on shapes and numbers never break; for lists and objects see CL110.
+Measured on torch 2.13.
 
 ## References
 torch/_dynamo/symbolic_convert.py, the handling of assert; GB0170, GB0171.
@@ -33,6 +34,7 @@ from collections.abc import Iterator
 
 from compilelint.model import Rewrite, Safety
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.questions import folded
 from compilelint.static.facts.tensors import decided, site_of
 from compilelint.static.flagging.rewrites import replace
 from compilelint.static.values import Tensor
@@ -106,15 +108,6 @@ def what_is_odd(node: ast.expr, site: ast.Assert, negated: bool) -> str | None:
     if node is not last:
         return "more conditions behind it"
     return "a chained comparison" if isinstance(node, ast.Compare) and len(node.ops) > 1 else None
-
-
-def folded(message: ast.expr) -> bool:
-    """Whether Python's compiler makes one constant of the message."""
-    if isinstance(message, ast.JoinedStr):
-        return not any(isinstance(part, ast.FormattedValue) for part in message.values)
-    if isinstance(message, ast.BinOp):
-        return folded(message.left) and folded(message.right)
-    return isinstance(message, ast.Constant)
 
 
 BAD = (

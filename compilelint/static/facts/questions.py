@@ -93,3 +93,12 @@ def comes_from_outside(view: View, node: ast.expr) -> bool:
 def stored_names(scope: ast.AST) -> frozenset[str]:
     """The names that are assigned anywhere in `scope`."""
     return frozenset(n.id for n in nodes_in(scope) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+
+
+def folded(message: ast.expr) -> bool:
+    """Whether Python's compiler makes one constant of the message."""
+    if isinstance(message, ast.JoinedStr):
+        return not any(isinstance(part, ast.FormattedValue) for part in message.values)
+    if isinstance(message, ast.BinOp):
+        return folded(message.left) and folded(message.right)
+    return isinstance(message, ast.Constant)
