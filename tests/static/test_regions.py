@@ -244,6 +244,37 @@ def test_public_functions_around_a_model_are_not(path: str) -> None:
     assert not probe({**files, path: PUBLIC}).findings
 
 
+STAND_IN = """
+import torch
+from torch import nn
+class Fake(nn.Module):
+    def forward(self, x):
+        probe(x)
+        return x
+def decode(model, x):
+    for _ in range(9):
+        x = model(x)
+        probe(x)
+    return x
+"""
+TEST = "def test_decode(): assert decode(Fake(), 1) == 1\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "looked_at"),
+    [
+        ("test_decode.py", STAND_IN + TEST, False),
+        ("decode_test.py", STAND_IN + "class TestDecode: pass\n", False),
+        ("conftest.py", STAND_IN + "import pytest\n", False),
+        ("test_decode.py", STAND_IN + TEST + "step = torch.compile(Fake())\n", True),
+        ("test_decode.py", STAND_IN, True),
+        ("decode.py", STAND_IN + TEST, True),
+    ],
+)
+def test_what_a_file_of_tests_defines_stands_in_for_models(name: str, text: str, looked_at: bool) -> None:
+    assert {s.function for s in probe({name: text}).sightings} == ({"Fake.forward", "decode"} if looked_at else set())
+
+
 BUILDS_TABLES = """
 import torch
 from torch import Tensor, nn

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from compilelint.static.project.compiled_names import compiled_by
 from compilelint.static.project.definitions import ClassRef, FunctionRef, class_members, function_ref
-from compilelint.static.project.index import FunctionNode, ModuleIndex
+from compilelint.static.project.index import FunctionNode, Import, ModuleIndex
 
 HEAD_LINES = 8
 """Where a file says what it was generated from."""
@@ -45,6 +45,22 @@ def _definitions(body: list[ast.stmt]) -> Iterator[FunctionNode | ast.ClassDef]:
 def speaks_of_compile(module: ModuleIndex) -> bool:
     """Whether a file mentions compilation at all."""
     return bool(module.speaking)
+
+
+def only_tests(module: ModuleIndex) -> bool:
+    """Whether a file holds tests, named as pytest finds them, and does not mention compilation.
+
+    The modules in it stand in for models, and its loops are as long as a test.
+    """
+    name = module.path.name
+    if speaks_of_compile(module) or not (
+        name.startswith("test_") or name.endswith("_test.py") or name == "conftest.py"
+    ):
+        return False
+    tests = any(node.name.startswith(("test", "Test")) for node in _definitions(module.tree.body))
+    return tests or any(
+        isinstance(to, Import) and to.module in ("pytest", "unittest") for to in module.bindings.values()
+    )
 
 
 def host_function(ref: FunctionRef, module: ModuleIndex) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from compilelint.record import record
 from compilelint.static.project.compiled_names import called_name, compiled_by, compiled_names
-from compilelint.static.project.contents import HEAD_LINES, classes, functions
+from compilelint.static.project.contents import HEAD_LINES, classes, functions, only_tests
 from compilelint.static.project.definitions import ClassAttribute, ClassRef, FunctionRef, class_members
 from compilelint.static.project.index import ModuleIndex
 from compilelint.static.project.program import Program
@@ -31,7 +31,12 @@ Source: Lightning documentation, "Speed up models by compiling them".
 
 
 def module_roots(program: Program, module: ModuleIndex) -> Iterator[Root]:
-    """`forward`, and Lightning's steps, of every torch.nn.Module class of a file, own or inherited from the project."""
+    """`forward`, and Lightning's steps, of every torch.nn.Module class of a file, own or inherited from the project.
+
+    What a file of tests defines is a root where the file, or what its tests call, compiles it.
+    """
+    if only_tests(module):
+        return
     regional = _repeated_blocks(module)
     for ref in classes(module):
         if not program.is_module(ref):

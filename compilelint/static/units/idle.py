@@ -49,7 +49,7 @@ def _starts_walk(program: Program, module: ModuleIndex) -> bool:
         contents.speaks_of_compile(module)
         or any(map(_may_be_compiled, contents.functions(module)))
         or any(True for _ in link.module_roots(program, module))
-        or any(decode_loops(ref, module) for ref in contents.functions(module))
+        or (not contents.only_tests(module) and any(decode_loops(ref, module) for ref in contents.functions(module)))
         or any(True for _ in public_functions(program, module))
     )
 
