@@ -32,7 +32,7 @@ _HOST_WORDS = frozenset(
         "engines env envs environment environments worker workers executor entrypoints runtime launcher checkpoint "
         "checkpointing quantizers integrations commands agents collectors monitor profiler elasticity samplers sampler "
         "inference inferer inferers loader loaders handlers apps visualize attack attacks builder builders dataio "
-        "alignment metadata allocator generator generators watermarking chat"
+        "alignment metadata allocator generator generators watermarking chat gym"
     ).split()
 )
 """Parts of a module's name that mark code which drives models (benchmarks/agreement/READING.md)."""
@@ -43,7 +43,7 @@ _MEDIA_MODULES = frozenset({"image_utils", "audio_utils", "video_utils"})
 _HOST_CLASSES = re.compile(
     "(?:Pipeline|Processor|Preprocess|Tokenizer|Extractor|Engine|Env|Trainer|Loader|Dataset|Collator|Quantizer|Worker|"
     "Runner|Executor|Sampler|Manager|Logger|Writer|Reader|Client|Server|Inferer|Handler|Ensemble|Builder|Store|Monitor|"
-    "Plotter)(?![a-z])"
+    "Plotter|Queue)(?![a-z])"
 )
 """Words in the names of classes whose methods drive models."""
 _OUTSIDE_PREFIXES = (
@@ -53,12 +53,13 @@ _OUTSIDE_PREFIXES = (
     "save",
     "plot",
     "visualize",
-    "collate",
     "from_",
     "convert",
     "export",
     "test",
+    "prepare_inputs_for_generation",
 )
+"""First parts of the names of functions that run around a model; `generate` of transformers calls the last one."""
 _HOST_VERBS = frozenset(
     (
         "train fit evaluate preprocess pre postprocess post prune replace read write download search attack inference "
@@ -98,7 +99,7 @@ def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
         private = name.startswith("_") and name != "__call__" and not _is_called_by_torch(program, ref, name)
         if private or name.startswith(_OUTSIDE_PREFIXES):
             continue
-        if name.partition("_")[0] in _HOST_VERBS or _is_property(ref):
+        if name.partition("_")[0] in _HOST_VERBS or "collate" in name.split("_") or _is_property(ref):
             continue
         if ref.owner is not None and _HOST_CLASSES.search(ref.owner.qualname) and not in_module:
             continue
