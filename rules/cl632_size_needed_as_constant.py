@@ -104,13 +104,16 @@ def _constants(node: ast.expr, view: View) -> Iterator[tuple[ast.expr, str]]:
         yield node.right, "to know how long the list is"
 
 
+_GOING_THROUGH = tuple(f"builtins.{name}" for name in ("enumerate", "zip", "list", "tuple", "reversed"))
+
+
 def _gone_through(node: ast.expr, view: View) -> str | None:
     """The size of the dimension along which a loop goes: of `x`, `enumerate(x)`, `zip(x, y)` or `x.unbind(1)`."""
     if isinstance(node, ast.Name):
         return f"len({node.id})" if size_varies(node.id, 0, view) else None
     if not isinstance(node, ast.Call):
         return None
-    if view.callee(node) in ("builtins.enumerate", "builtins.zip"):
+    if view.callee(node) in _GOING_THROUGH:
         return next((found for argument in node.args if (found := _gone_through(argument, view))), None)
     if view.callee(node) not in ("torch.Tensor.unbind", "torch.unbind"):
         return None
@@ -228,6 +231,42 @@ def levels(maps):
         fullgraph="recompile",
         inside=True,
     ),
+    Example(
+        # A function makes the tensors with the size that it is given.
+        code="""\
+import torch
+from torch import nn
+
+
+class Reinforce(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(3, 1)
+
+    def forward(self, obs, rewards):
+        total, returns = 0.0, []
+        for reward in reversed(list(rewards.unbind(0))):  # ~
+            total = reward + 0.9 * total
+            returns.append(total)
+        return (self.net(obs).squeeze(-1) * torch.stack(returns)).mean()
+
+
+def rollout(length, dim=3):
+    obs = torch.randn(length, dim)
+    return obs, torch.ones(length)
+
+
+def train(lengths):
+    agent = torch.compile(Reinforce())
+    for length in lengths:
+        obs, rewards = rollout(length)
+        agent(obs, rewards)
+""",
+        run="(train, [([4, 6, 3, 7],)])",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
 )
 
 GOOD = (
@@ -319,6 +358,36 @@ class Sampler:
         return x
 """,
         run="(Sampler(), [(torch.ones(1, 4, 4, 4), [torch.ones(1, 4, 4, 4) for _ in range(3)])])",
+        default="clean",
+        fullgraph="clean",
+        inside=True,
+    ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Scored(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(3, 1)
+
+    def forward(self, x, parts):
+        return sum(self.net(x) * part for part in parts.unbind(0))
+
+
+def sample(length, count=2):
+    return torch.randn(length, 3), torch.ones(count)
+
+
+def train(lengths):
+    model = torch.compile(Scored(), dynamic=True)
+    for length in lengths:
+        x, parts = sample(length)
+        model(x, parts)
+""",
+        run="(train, [([4, 6, 3, 7],)])",
         default="clean",
         fullgraph="clean",
         inside=True,

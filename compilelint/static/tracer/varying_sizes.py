@@ -11,6 +11,7 @@ from compilelint.static.facts.questions import last_name
 from compilelint.static.facts.state import without_index
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.tracer import varying
+from compilelint.static.values import Function, options
 
 if TYPE_CHECKING:
     from compilelint.static.tracer.frame import Frame
@@ -28,14 +29,21 @@ def varying_dimensions(argument: ast.expr, frame: Frame) -> frozenset[int]:
     """
     if not isinstance(argument, ast.Name):
         return frozenset(_of_made(argument, frame))
-    found = {dimension for made in _assigned(argument.id, frame.tree) for dimension in _of_made(made, frame)}
+    assigned = list(_assigned(argument.id, frame.tree))
+    found = {dimension for made, item in assigned if item is None for dimension in _of_made(made, frame)}
+    found |= {dimension for made, item in assigned for dimension in _of_returned(made, item, frame)}
     return frozenset(found | set(_grown(argument.id, frame.tree)))
 
 
-def _assigned(name: str, scope: ast.AST) -> Iterator[ast.expr]:
+def _assigned(name: str, scope: ast.AST) -> Iterator[tuple[ast.expr, int | None]]:
+    """What a variable is set to, or is the n-th item of: 1 for `y` of `x, y = load(n)`."""
     for node in nodes_in(scope):
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
-            yield node.value
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                several = isinstance(target, ast.Tuple)
+                for item, part in enumerate(target.elts if isinstance(target, ast.Tuple) else [target]):
+                    if isinstance(part, ast.Name) and part.id == name:
+                        yield node.value, item if several else None
 
 
 def _of_made(made: ast.expr, frame: Frame) -> Iterator[int]:
@@ -53,16 +61,44 @@ def _of_made(made: ast.expr, frame: Frame) -> Iterator[int]:
     elif isinstance(made, ast.Call):
         name = last_name(made.func)
         if name in _MAKERS:
-            sizes = next((a.elts for a in made.args if isinstance(a, (ast.Tuple, ast.List))), made.args)
-            for dimension, size in enumerate(sizes[:1] if name == "arange" else sizes):
-                if _varies(size, frame):
-                    yield dimension
+            yield from (dimension for dimension, size in _sizes_of(made) if _varies(size, frame))
         elif name == "interpolate":
             scaled = (*made.args[1:2], *(part.value for part in made.keywords if part.arg in ("size", "scale_factor")))
             if any(_varies(size, frame) for size in scaled):
                 yield from _IMAGE
         elif name in _SAME_SIZE and isinstance(made.func, ast.Attribute):
             yield from _of_made(made.func.value, frame)
+
+
+def _sizes_of(made: ast.expr) -> Iterator[tuple[int, ast.expr]]:
+    """The dimensions, with their sizes, of a tensor that is made with sizes."""
+    if isinstance(made, ast.Call) and last_name(made.func) in _MAKERS:
+        sizes = next((a.elts for a in made.args if isinstance(a, (ast.Tuple, ast.List))), made.args)
+        yield from enumerate(sizes[:1] if last_name(made.func) == "arange" else sizes)
+
+
+def _of_returned(call: ast.expr, item: int | None, frame: Frame) -> Iterator[int]:
+    """Of a tensor, or the n-th of several, that a function of the project makes with sizes it is given."""
+    functions = options(frame.kind(call.func)) if isinstance(call, ast.Call) else ()
+    for ref in (option.ref for option in functions if isinstance(option, Function)):
+        frame.tracer.program.note(ref.module, "body", line=ref.node.lineno)
+        for dimension, size in _sizes_returned(ref.node, item):
+            given = (varying.argument_at(call, ref, name) for name in varying.reached(size, ref.node))
+            if any(argument is not None and _varies(argument, frame) for argument in given):
+                yield dimension
+
+
+def _sizes_returned(function: ast.AST, item: int | None) -> Iterator[tuple[int, ast.expr]]:
+    for node in nodes_in(function):
+        returned = node.value if isinstance(node, ast.Return) else None
+        if item is not None:
+            parts = returned.elts if isinstance(returned, ast.Tuple) else []
+            returned = parts[item] if item < len(parts) else None
+        if isinstance(returned, ast.Name):
+            for made, inner in _assigned(returned.id, function):
+                yield from _sizes_of(made) if inner is None else ()
+        elif returned is not None:
+            yield from _sizes_of(returned)
 
 
 def _is_of_any_length(made: ast.ListComp, frame: Frame) -> bool:
@@ -121,7 +157,7 @@ def _is_of_tensor(size: ast.expr) -> bool:
 def _grown(name: str, scope: ast.AST) -> Iterator[int]:
     """The dimension in which a loop makes a variable longer: `ids = torch.cat([ids, new], dim=1)`."""
     for loop in nodes_in(scope):
-        for made in _assigned(name, loop) if isinstance(loop, (ast.For, ast.While)) else ():
+        for made, _ in _assigned(name, loop) if isinstance(loop, (ast.For, ast.While)) else ():
             if not (isinstance(made, ast.Call) and last_name(made.func) == "cat" and made.args):
                 continue
             joined = made.args[0]
