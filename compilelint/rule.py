@@ -25,7 +25,7 @@ from typing import Literal, Protocol
 
 from compilelint.model import Confidence, Engine, Hazard, Rewrite, RuleCard, Span
 from compilelint.record import record
-from compilelint.static.values import Value
+from compilelint.static.values import Class, Function, Instance, Value
 
 RegionKind = Literal["compiled", "decode-loop", "batch-loop", "host"]
 """`compiled`: Dynamo traces this code. `decode-loop`: Python that calls a model each turn and feeds back what it gave.
@@ -219,6 +219,12 @@ class View(Protocol):
 
     def kind(self, node: ast.expr) -> Value:
         """What the value of `node` is; `UNKNOWN` when nothing tells."""
+
+    def definition(self, value: Class | Function | Instance) -> ast.AST:
+        """The function that a value is, or the class that it is or is an object of, bodies and all.
+
+        What stands around bodies (decorators, parameters, bases) a rule may also read from `value.ref.node`.
+        """
 
     def callee(self, call: ast.Call) -> str:
         """The dotted name of what is called.

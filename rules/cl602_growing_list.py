@@ -131,7 +131,7 @@ def _is_dict(value: Value) -> bool:
 
 def _bounded(place: ast.expr, view: View) -> bool:
     """Whether the class gives the deque a `maxlen`."""
-    owner = class_node(view.kind(place.value)) if isinstance(place, ast.Attribute) else view.module
+    owner = class_node(view.kind(place.value), view) if isinstance(place, ast.Attribute) else view.module
     return any(isinstance(node, ast.keyword) and node.arg == "maxlen" for node in ast.walk(owner or view.module))
 
 

@@ -62,7 +62,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     singly = view.singly()
     if singly is None and not INDEX.search(node.attr):
         return
-    owner = class_node(view.kind(node.value)) if is_module(view.kind(node.value)) else None
+    owner = class_node(view.kind(node.value), view) if is_module(view.kind(node.value)) else None
     place = _compiled_singly(node, view)
     if owner is None or place is None or first_read(node, view) is not node:
         return

@@ -100,7 +100,7 @@ def _is_short_deque(place: ast.Attribute, view: View) -> bool:
     value = held(place, view)
     if not (isinstance(value, ExternalInstance) and value.name == "collections.deque"):
         return False
-    owner = class_node(view.kind(place.value))
+    owner = class_node(view.kind(place.value), view)
     return owner is not None and any(
         isinstance(part, ast.Assign)
         and any(same_place(target, place) for target in part.targets)

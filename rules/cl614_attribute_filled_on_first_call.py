@@ -90,7 +90,7 @@ def _is_filled(place: ast.Attribute, branch: ast.If) -> bool:
 def _starts_unset(test: ast.expr, place: ast.Attribute, view: View) -> bool:
     """Whether a new object is one that the test finds unset."""
     if isinstance(test, ast.UnaryOp) and _of_hasattr(test.operand) is not None:
-        owner = class_node(view.kind(place.value))
+        owner = class_node(view.kind(place.value), view)
         return owner is not None and not any(any(True for _ in written(place, made)) for made in _constructors(owner))
     first = options(_first_value(place, view))
     if isinstance(test, ast.Compare):
@@ -105,7 +105,7 @@ def _starts_unset(test: ast.expr, place: ast.Attribute, view: View) -> bool:
 
 def _first_value(place: ast.Attribute, view: View) -> Value:
     """What `__init__` stores, as far as that is one constant; else what is kept there over all calls."""
-    owner = class_node(view.kind(place.value))
+    owner = class_node(view.kind(place.value), view)
     for made in _constructors(owner) if owner is not None else ():
         stored = [value for _, value in written(place, made)]
         if stored and isinstance(stored[0], ast.Constant):

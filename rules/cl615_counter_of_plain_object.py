@@ -82,7 +82,7 @@ def _starts_over(place: ast.Attribute, step: ast.AugAssign, view: View) -> bool:
 
 def _properties(place: ast.Attribute, view: View) -> Iterator[ast.Attribute]:
     """`self.index` for `self._index`, where a property of the class returns that."""
-    owner = class_node(view.kind(place.value))
+    owner = class_node(view.kind(place.value), view)
     for method in owner.body if owner is not None else ():
         if isinstance(method, ast.FunctionDef) and _gives(method, place):
             yield ast.Attribute(place.value, method.name, ast.Load(), lineno=place.lineno, col_offset=place.col_offset)

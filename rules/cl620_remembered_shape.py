@@ -75,7 +75,7 @@ def _is_remembered(place: ast.Attribute, view: View) -> bool:
     """Whether this function, or another method that is no constructor, stores a shape there."""
     if any(value is not None and _is_shape(view.kind(value)) for _, value in written(place, view.function)):
         return True
-    owner = class_node(view.kind(place.value))
+    owner = class_node(view.kind(place.value), view)
     return any(
         value is not None and ast.unparse(value).endswith((".shape", ".size()"))
         for method in (functions_in(owner) if owner is not None else ())

@@ -64,7 +64,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 def _is_buffer(target: ast.Attribute, view: View) -> bool:
     """Whether the class registers a buffer of that name."""
-    owner = class_node(view.kind(target.value))
+    owner = class_node(view.kind(target.value), view)
     return any(
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)

@@ -94,7 +94,7 @@ def _replaces(node: ast.Call | ast.Assign, names: set[str], view: View) -> bool:
     if last_name(node.func) in CONVERTERS:
         return bool(given & names)
     return any(
-        isinstance(option, Function) and _function_replaces(option.ref.node, bool(given & names), names, view)
+        isinstance(option, Function) and _function_replaces(view.definition(option), bool(given & names), names, view)
         for option in options(view.kind(node.func))
     )
 

@@ -108,7 +108,7 @@ def _names_device(call: ast.Call, view: View) -> bool:
 
 def _stays_behind(held: ast.Attribute, view: View) -> bool:
     """Whether `__init__` assigns the attribute a tensor made on the default device, and nothing registers it."""
-    owner = class_node(view.kind(held.value))
+    owner = class_node(view.kind(held.value), view)
     kind = view.kind(held)
     if owner is None or tensor_certainty(kind) is None or all(o.host for o in options(kind) if isinstance(o, Tensor)):
         return False

@@ -46,7 +46,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     receivers = options(view.kind(node.func.value))
     yield from _past_compiled(node, node.func, view)
     compiled = [option for option in receivers if isinstance(option, Compiled)]
-    if not compiled or not any(_runs_model(option.inner, node.func.attr) for option in compiled):
+    if not compiled or not any(_runs_model(option.inner, node.func.attr, view) for option in compiled):
         return
     model, name = view.text(node.func.value), node.func.attr
     yield Hit(
@@ -108,13 +108,14 @@ def _calls_only_forward(name: str, classes: tuple[ast.ClassDef, ...]) -> bool:
     return "self.forward" in called and not called & {"self", "self.__call__"}
 
 
-def _runs_model(inner: Value, name: str) -> bool:
+def _runs_model(inner: Value, name: str, view: View) -> bool:
     """Whether a method of the compiled module calls the module, or one of its parts."""
     if not isinstance(inner, Instance):
         return name in RUNNING and not isinstance(inner, Compiled)
     if name == "forward":
         return False
-    for node in inner.ref.node.body:
+    owner = view.definition(inner)
+    for node in owner.body if isinstance(owner, ast.ClassDef) else ():
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name:
             return any(_is_own_call(call) or _is_call_of_part(call, inner) for call in ast.walk(node))
     return name in RUNNING and inner.has_outside_base

@@ -59,7 +59,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 def _assumed_constant(view: View, call: ast.Call) -> Iterator[ast.FunctionDef]:
     for option in options(view.kind(call.func)):
-        function = option.ref.node if isinstance(option, Function) else None
+        function = view.definition(option) if isinstance(option, Function) else None
         if isinstance(function, ast.FunctionDef) and _is_assumed(function):
             yield function
 

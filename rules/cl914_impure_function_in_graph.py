@@ -40,7 +40,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not isinstance(node, ast.Call):
         return
     for option in options(view.kind(node.func)):
-        function = option.ref.node if isinstance(option, Function) else None
+        function = view.definition(option) if isinstance(option, Function) else None
         if not isinstance(function, ast.FunctionDef) or not _is_marked(function):
             continue
         if not any(isinstance(part, ast.Return) and part.value is not None for part in own_nodes(function)):

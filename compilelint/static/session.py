@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, TypeVar, get_args
 
 from compilelint.knowledge.table import chosen, load
 from compilelint.model import Failure, Finding
@@ -216,7 +216,7 @@ class _Session:
         outcome.findings = self._surest.of(outcome.findings, self._done + position)
         self._entered |= outcome.entered
         outcome.entered = outcome.asked = outcome.absent = frozenset()
-        outcome.read = {}
+        outcome.read, outcome.told = {}, b""
 
     def _work_out(self, tasks: Sequence[Task], arrived: Arrived, stack: ExitStack) -> None:
         if self._workers is None and self.jobs and len(tasks) > 1:
@@ -247,9 +247,9 @@ class _Session:
 
         lay_out(self.program, module)
 
-    def _tried(self, path: str, name: str, plain: dict[str, Any]) -> Read | None:
+    def _tried(self, path: str, name: str, told: str) -> Read | None:
         """See `retrial.Retrial.read`."""
-        return _with_deep_stack(lambda: self._retrial.read(path, name, plain))
+        return _with_deep_stack(lambda: self._retrial.read(path, name, told))
 
     @cached_property
     def _retrial(self) -> Retrial:

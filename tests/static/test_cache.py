@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -39,7 +40,7 @@ def nothing(asked: str, function: ast.AST, module: ast.Module) -> str:
     return ""
 
 
-def untried(path: str, name: str, plain: object) -> None:
+def untried(path: str, name: str, told: str) -> None:
     """No function is run again."""
 
 
@@ -64,9 +65,13 @@ def run(tree: Path, cache: Path | None, jobs: int = 0) -> StaticResult:
 
 
 def edit(tree: Path, chance: random.Random) -> None:
-    """One change as people make them: text added, taken back, a line removed, a file moved, removed or added."""
+    """One change as people make them: text added, taken back, a line removed or doubled, other numbers, a file moved,
+    removed or added."""
     file = chance.choice(sorted(tree.rglob("*.py")))
-    ways = ("append", "append", "insert", "insert", "insert", "restore", "remove line", "delete", "add", "move")
+    ways = (
+        *("append", "append", "insert", "insert", "insert", "restore", "remove line", "delete", "add", "move"),
+        *("double", "double", "number", "number"),
+    )
     how = chance.choice(ways)
     original = FIXTURES / file.relative_to(tree)
     if how == "append":
@@ -79,6 +84,13 @@ def edit(tree: Path, chance: random.Random) -> None:
         lines = file.read_text().splitlines(keepends=True)
         del lines[chance.randrange(len(lines) or 1) :][:1]
         file.write_text("".join(lines))
+    elif how == "double":
+        lines = file.read_text().splitlines(keepends=True)
+        place = chance.randrange(len(lines) or 1)
+        lines[place:place] = lines[place : place + 1]
+        file.write_text("".join(lines))
+    elif how == "number":
+        file.write_text(re.sub(r"\b[1-9]\b", lambda found: chance.choice((found[0], "0", "2", "7")), file.read_text()))
     elif how == "delete":
         file.unlink()
     elif how == "add":

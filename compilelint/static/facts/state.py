@@ -322,10 +322,10 @@ def mentions(node: ast.AST, place: ast.expr) -> bool:
     return any(isinstance(inner, type(place)) and same_place(inner, place) for inner in ast.walk(node))
 
 
-def class_node(value: Value) -> ast.ClassDef | None:
+def class_node(value: Value, view: View) -> ast.ClassDef | None:
     """The class definition of an instance of exactly one project class."""
-    owners = [option.ref.node for option in options(value) if isinstance(option, Instance)]
-    return owners[0] if len(owners) == 1 and len(options(value)) == 1 else None
+    found = view.definition(value) if isinstance(value, Instance) else None
+    return found if isinstance(found, ast.ClassDef) else None
 
 
 @lru_cache(maxsize=256)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from compilelint.fingerprint import fingerprint
 from compilelint.model import CONFIDENCES, Confidence, Engine, Finding, Span
@@ -16,7 +16,7 @@ from compilelint.static.flagging.view import FrameView, Scope
 from compilelint.static.project.parts import PLAN, Pattern
 from compilelint.static.project.places import span_of
 from compilelint.static.tracer.frame import Frame, Mode
-from compilelint.static.values import UNKNOWN, Const, Union, Value
+from compilelint.static.values import UNKNOWN, Const, Function, Union, Value
 
 _RESUMABLE_CONTEXTS = frozenset(
     [
@@ -110,6 +110,7 @@ class Flagger:
             if by_kind:
                 value = kinds.get(node.func if isinstance(node, ast.Call) else node, UNKNOWN)
                 alternatives = value.options if isinstance(value, Union) else (value,)
+                _note_not_entered(alternatives, view)
                 rules += tuple([rule for rule, asked in by_kind if any(map(asked, alternatives))])
             if not (rules or concerned) or not (witness is None or witness in kinds):
                 continue
@@ -158,6 +159,16 @@ class Flagger:
     def findings(self) -> tuple[Finding, ...]:
         """Everything found so far, in the order it was found; see `combined`."""
         return tuple(self._found.values())
+
+
+def _note_not_entered(values: Iterable[Value], view: FrameView) -> None:
+    """Note the functions among values that nobody has entered: rules look into them to tell if they are concerned."""
+    program = view.frame.tracer.program
+    for value in values:
+        if isinstance(value, Function):
+            place = value.ref.module, value.ref.node.lineno
+            if (place[0], "walked", "", place[1]) not in program.noted:
+                program.note(place[0], "body", line=place[1])
 
 
 def _may_be_passed_over(node: ast.AST, view: FrameView) -> bool:

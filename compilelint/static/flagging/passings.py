@@ -66,6 +66,7 @@ def handed_from(name: str, frame: Frame) -> tuple[str, Frame] | None:
         if frame.caller is None or frame.caller.mode != frame.mode:
             return name, frame
         argument = varying.passed(name, frame)
+        frame.tracer.program.note(frame.caller.module.name, "body", line=frame.caller.ref.line)
         if not isinstance(argument, ast.Name) or _is_rebound(argument.id, frame.caller.ref.node, frame.site):
             return None
         name, frame = argument.id, frame.caller

@@ -24,14 +24,10 @@ from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import (
     UNKNOWN,
     Class,
-    Compiled,
     ExternalInstance,
     Function,
     Instance,
     Method,
-    Partial,
-    Super,
-    Union,
     Value,
     options,
 )
@@ -255,20 +251,13 @@ class FrameView:
 
     def kind(self, node: ast.expr) -> Value:
         """See View."""
-        kind = self.frame.kinds.get(node, UNKNOWN)
-        if kind.__class__ in _LEAD_TO_DEFINITIONS:
-            self._note(kind)
-        return kind
+        return self.frame.kinds.get(node, UNKNOWN)
 
-    def _note(self, kind: Value) -> None:
-        """Note the definitions that a kind leads to: a rule may look into them."""
-        for option in options(kind):
-            if isinstance(option, (Class, Function, Instance)):
-                ref, sort = option.ref, "body" if isinstance(option, Function) else "class"
-                self.frame.tracer.program.note(ref.module, sort, ref.qualname, ref.node.lineno)
-            inner = _inner(option)
-            if inner is not None:
-                self._note(inner)
+    def definition(self, value: Class | Function | Instance) -> ast.AST:
+        """See View."""
+        ref, sort = value.ref, "body" if isinstance(value, Function) else "class"
+        self.frame.tracer.program.note(ref.module, sort, ref.qualname, ref.node.lineno)
+        return ref.node
 
     def callee(self, call: ast.Call) -> str:
         """See View."""
@@ -347,20 +336,6 @@ class FrameView:
 
 def _setting(write: Write) -> Setting:
     return Setting(write.name.rpartition(".")[2], write.value, write.steps, Place(write.path, write.line))
-
-
-_LEAD_TO_DEFINITIONS = frozenset((Class, Compiled, Function, Instance, Method, Partial, Super, Union))
-
-
-def _inner(value: Value) -> Value | None:
-    """What a value wraps or is bound to."""
-    if isinstance(value, Function):
-        return value.bound
-    if isinstance(value, (Method, Super)):
-        return value.receiver
-    if isinstance(value, Compiled):
-        return value.inner
-    return value.function if isinstance(value, Partial) else None
 
 
 def _coarse(value: Value | None) -> object:

@@ -116,6 +116,55 @@ def function_ref(module: str, prefix: str, node: Scope, owner: ClassRef | None =
     return FunctionRef(module, f"{prefix}.{name}" if prefix else name, node.lineno, node.col_offset, node, owner)
 
 
+def class_inside(ref: ClassRef, name: str) -> ClassRef | None:
+    """A class that stands in the body of another one."""
+    for statement in ref.node.body:
+        if isinstance(statement, ast.ClassDef) and statement.name == name:
+            return ClassRef(ref.module, f"{ref.qualname}.{name}", statement)
+    return None
+
+
+def function_inside(module: ModuleIndex, qualname: str) -> FunctionRef | None:
+    """A function that stands in another one, where it is the only one of its name there."""
+    *around, name = qualname.split(".")
+    inner: ast.AST = module.tree
+    for part in (*(part for part in around if part != "<locals>"), name):
+        found = [node for node in _defined_in(inner) if node.name == part]
+        if len(found) != 1:
+            return None
+        inner = found[0]
+    return None if isinstance(inner, (ast.Module, ast.ClassDef)) else function_ref(module.name, ".".join(around), inner)  # type: ignore[arg-type]
+
+
+def _defined_in(node: ast.AST) -> Iterator[FunctionNode | ast.ClassDef]:
+    """The functions and classes that stand in a piece of code, but not those inside of them."""
+    for inner in inner_statements(with_body(node)):
+        if isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield inner
+        else:
+            yield from _defined_in(inner)
+
+
+def none_test(scope: ast.AST) -> bool | None:
+    """For a function that does nothing but `return x is None` True, for `is not None` False, else None."""
+    if not isinstance(scope, ast.FunctionDef) or not scope.args.args:
+        return None
+    body = [s for s in scope.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+    if len(body) != 1 or not isinstance(body[0], ast.Return):
+        return None
+    value, negated = body[0].value, False
+    if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.Not):
+        value, negated = value.operand, True
+    if not isinstance(value, ast.Compare) or not isinstance(value.left, ast.Name) or len(value.ops) != 1:
+        return None
+    right = value.comparators[0]
+    if value.left.id != scope.args.args[0].arg or not isinstance(right, ast.Constant) or right.value is not None:
+        return None
+    if isinstance(value.ops[0], (ast.Is, ast.Eq)):
+        return not negated
+    return negated if isinstance(value.ops[0], (ast.IsNot, ast.NotEq)) else None
+
+
 SMALL = 12
 """Lines."""
 

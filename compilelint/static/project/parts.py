@@ -5,7 +5,8 @@ one function, of all methods of one class), `assigned C` (what the methods of a 
 NAME` (what the file assigns to that attribute of other objects), `starts` (where it speaks of compilation, if in
 comments), `head` (the first lines, comments and all), `plan HOW F` (what the rest of the file has rules ask about in a
 function that is looked at in that way, see `dispatch.asking`), `made NAME` (what the file binds to a name), `given C`
-(what the file passes to the constructor of a class). `F` and `C` are qualified names; of several definitions of one
+(what the file passes to the constructor of a class), `tests F` (what a function tells of its argument, see
+`definitions.none_test`). `F` and `C` are qualified names; of several definitions of one
 name the second is `F#2`.
 
 Lines between statements that hold nothing but a comment, and blank ones, are in no part. So the lines of a part that
@@ -21,8 +22,15 @@ from functools import cached_property
 
 from compilelint.static.project import contents
 from compilelint.static.project.bindings import makers_of
-from compilelint.static.project.bodies import with_bodies
-from compilelint.static.project.definitions import ClassRef, assigned, assigned_from_outside, constructed_in, is_small
+from compilelint.static.project.bodies import with_bodies, with_body
+from compilelint.static.project.definitions import (
+    ClassRef,
+    assigned,
+    assigned_from_outside,
+    constructed_in,
+    is_small,
+    none_test,
+)
 from compilelint.static.project.index import FunctionNode, ModuleIndex, Scope
 from compilelint.static.project.syntax import first_line
 from compilelint.static.project.text import digest_of
@@ -35,6 +43,7 @@ HEAD = "head"
 PLAN = "plan"
 MADE = "made"
 GIVEN = "given"
+TESTS = "tests"
 
 Pattern = Callable[[str, Scope, ast.Module], str]
 """See `dispatch.Dispatch.pattern`."""
@@ -83,6 +92,12 @@ class Parts:
         around = self.body_at(line)
         return CODE if around == SURFACE else f"{PLAN} {asked} {around.partition(' ')[2]}"
 
+    def tests_at(self, line: int) -> str:
+        """The part `tests` of the function that starts at a line; of one inside another, the body of that one."""
+        around = self.body_at(line)
+        own = any(node.lineno == line for _, node in self._functions)
+        return f"{TESTS} {around.partition(' ')[2]}" if own else around
+
     def digest(self, part: str, pattern: Pattern) -> str:
         """What tells one state of a part from another; "" where the file has no such part."""
         if part not in self._digests:
@@ -115,6 +130,8 @@ class Parts:
             return _digest_of([self._digest(body) for body in self._lines if body.startswith(f"body {name}.")])
         if part == CODE:
             return _digest_of([(inner, self._digest(inner)) for inner in self._lines])
+        if sort == TESTS:
+            return _digest_of(none_test(with_body(node)) for inner, node in self._functions if inner == name)
         if sort == MADE:
             return _digest_of(sorted(makers_of(self._module.tree, name)))
         if sort == GIVEN:

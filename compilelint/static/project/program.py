@@ -21,6 +21,7 @@ from compilelint.static.project.definitions import (
     ClassRef,
     FunctionRef,
     Outside,
+    class_inside,
     class_members,
     function_ref,
 )
@@ -371,9 +372,7 @@ class Program:
         if isinstance(owner, Outside):
             return Outside(f"{owner.name}.{node.attr}")
         if isinstance(owner, ClassRef):
-            for statement in owner.node.body:
-                if isinstance(statement, ast.ClassDef) and statement.name == node.attr:
-                    return ClassRef(owner.module, f"{owner.qualname}.{node.attr}", statement)
+            return class_inside(owner, node.attr)
         return None
 
     def mro(self, ref: ClassRef) -> tuple[ClassRef | str, ...]:

@@ -97,9 +97,7 @@ def _store_attribute(target: ast.Attribute, value: Value, frame: Frame) -> None:
     for option in options(owner):
         # Only what a class does to itself is kept with the object: an instance stands for many.
         if isinstance(option, Instance) and frame.is_receiver(target.value):
-            before = option.attributes.get(target.attr)
-            merged = value if before is None else join(before, value)
-            option.attributes[target.attr] = merged
+            frame.tracer.keep(option, target.attr, value)
         elif isinstance(option, Instance) and target.attr == "forward" and isinstance(value, Compiled):
             option.compiled = True
     key = path_of(target)

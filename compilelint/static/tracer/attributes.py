@@ -6,7 +6,7 @@ import ast
 from fnmatch import fnmatchcase
 from functools import cache
 
-from compilelint.static.project.definitions import ClassAttribute, ClassRef, FunctionRef
+from compilelint.static.project.definitions import ClassAttribute, ClassRef, FunctionRef, class_inside
 from compilelint.static.project.enums import is_enum, is_text_enum
 from compilelint.static.project.index import Scope
 from compilelint.static.tracer.frame import Frame
@@ -79,7 +79,7 @@ def _get(owner: Value, name: str, frame: Frame) -> Value:
         known = _ARRAY_ATTRIBUTES.get(name)
         return known if known is not None else (Array(owner.element) if name == "T" else Method(owner, name))
     if isinstance(owner, Instance):
-        return _of_instance(owner, name, frame)
+        return frame.tracer.attribute(owner, name, frame)
     if isinstance(owner, External):
         return External(f"{owner.name}.{name}")
     if isinstance(owner, ProjectModule):
@@ -126,7 +126,8 @@ _METHODS_LIKE_PROPERTIES = frozenset(
 )
 
 
-def _of_instance(owner: Instance, name: str, frame: Frame) -> Value:
+def of_instance(owner: Instance, name: str, frame: Frame) -> Value:
+    """See `Tracer.attribute`."""
     value = owner.attributes.get(name)
     if value is not None and value != NONE:
         later = frame.tracer.assigned_elsewhere(owner, f"{name}[]") if has_empty_places(value) else None
@@ -221,9 +222,9 @@ def _of_class(owner: Class, name: str, frame: Frame) -> Value:
         if is_enum(owner.ref, frame.tracer.program):
             return _member(owner.ref, frame)
         return _class_attribute(member, frame)
-    for statement in owner.ref.node.body:
-        if isinstance(statement, ast.ClassDef) and statement.name == name:
-            return Class(ClassRef(owner.ref.module, f"{owner.ref.qualname}.{name}", statement))
+    inner = class_inside(owner.ref, name)
+    if inner is not None:
+        return Class(inner)
     outside = [base for base in frame.tracer.program.mro(owner.ref) if isinstance(base, str)]
     if name == "apply" and any(base.startswith("torch.autograd.") for base in outside):
         return Partial(External("torch.autograd.Function.apply"), (owner,))

@@ -12,7 +12,7 @@ from compilelint.record import record
 from compilelint.static.project.definitions import FunctionRef, class_members
 from compilelint.static.project.index import ModuleIndex, Scope
 from compilelint.static.project.syntax import nodes_in
-from compilelint.static.tracer.ducks import class_by_use
+from compilelint.static.tracer.ducks import attributes_of, class_by_use
 from compilelint.static.tracer.frame import Env
 from compilelint.static.values import (
     NONE,
@@ -134,7 +134,10 @@ def _loosened(default: Value) -> Value:
 def _settled(
     value: Value, parameter: ast.arg, scope: Scope, traced: bool, module: ModuleIndex, tracer: Tracer
 ) -> Value:
-    """The argument with what the signature, the name and the body add where it is unknown."""
+    """The argument with what the signature, the name and the body add where it is unknown.
+
+    All that is read of the body here, `uses` has to tell.
+    """
     if isinstance(value, Const) and value.type in ("int", "float") and value.value not in (0, 1, -1, 0.0, 1.0):
         return Scalar(value.type)  # type: ignore[arg-type]
     if not isinstance(value, (Unknown, Tensor, Union)):
@@ -142,6 +145,8 @@ def _settled(
     known = [option for option in options(value) if not isinstance(option, Unknown)]
     declared = tracer.annotation(parameter.annotation, module) if parameter.annotation is not None else UNKNOWN
     known = [option for option in known if not contradicts(option, declared)]
+    if declared == UNKNOWN and (len(known) < len(options(value)) or any(map(_is_guess, known))):
+        tracer.guess_by_use(scope, parameter.arg)
     if declared == UNKNOWN and any(map(_is_guess, known)) and parameter.arg in _used_as_number(scope, tracer.table):
         known = [option for option in known if not _is_guess(option)]
         value = join_all([UNKNOWN, *known])
@@ -294,6 +299,23 @@ def step_of_schedule(ref: FunctionRef) -> dict[str, Value]:
     if ref.owner is None or "set_timesteps" not in class_members(ref.owner):
         return {}
     return {p.arg: join(Scalar("int", "argument"), Tensor(None, 0)) for p in ref.node.args.args if p.arg == "timestep"}
+
+
+def uses(ref: FunctionRef, table: Table) -> dict[str, list[str]]:
+    """All that the body of a function says about its parameters, to whoever calls it: how it uses each of them."""
+    signs: dict[str, frozenset[str] | set[str]] = {
+        "as a tensor": tensor_parameters(ref.node),
+        "cut": _cut_parameters(ref.node),
+        "otherwise": _used_otherwise(ref.node, table),
+        "as a number": _used_as_number(ref.node, table),
+        "computed with": _fed_to_torch(ref.node),
+        "counted to": set(counts(ref)),
+    }
+    scope = ref.node.args
+    parameters = [p.arg for p in (*scope.posonlyargs, *scope.args, *scope.kwonlyargs)]
+    found = {name: [sign for sign, names in signs.items() if name in names] for name in parameters}
+    attributes = attributes_of(ref.node)
+    return {name: [*said, *sorted(attributes.get(name, ()))] for name, said in found.items()}
 
 
 _NUMBER_NAME = re.compile(

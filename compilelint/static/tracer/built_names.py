@@ -10,7 +10,7 @@ from compilelint.static.facts.questions import assigned_once
 from compilelint.static.project.definitions import ClassRef, class_members
 from compilelint.static.tracer import attributes
 from compilelint.static.tracer.frame import Frame
-from compilelint.static.values import UNKNOWN, Const, Instance, Value, join, join_all, options
+from compilelint.static.values import UNKNOWN, Const, Instance, Value, join_all, options
 
 MIN_KNOWN = 3
 """A pattern with fewer letters known than this says nothing."""
@@ -75,9 +75,8 @@ def _read(owner: Value, pattern: str, frame: Frame) -> Value:
     return join_all(owner.attributes[name] if "*" in name else attributes.get(owner, name, frame) for name in fitting)
 
 
-def write(owner: Value, pattern: str, value: Value) -> None:
+def write(owner: Value, pattern: str, value: Value, frame: Frame) -> None:
     """Keep a value with an object under a name of which the pattern is known."""
     for option in options(owner):
         if isinstance(option, Instance) and pattern != "*":
-            before = option.attributes.get(pattern)
-            option.attributes[pattern] = value if before is None else join(before, value)
+            frame.tracer.keep(option, pattern, value)

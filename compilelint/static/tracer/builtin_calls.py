@@ -236,7 +236,7 @@ def _getattr(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame
 def _setattr(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame: Frame) -> Value:
     """`setattr(self, name, value)`: kept as an assignment to the attribute is, with what the class does to itself."""
     if isinstance(node, ast.Call) and len(node.args) == len(args) == 3 and frame.is_receiver(node.args[0]):
-        built_names.write(args[0], built_names.name_of(node.args[1], frame), args[2])
+        built_names.write(args[0], built_names.name_of(node.args[1], frame), args[2], frame)
     return NONE
 
 

@@ -209,7 +209,7 @@ def module_method(
             args[1] if len(args) > 1 else keywords.get("tensor", keywords.get("param", keywords.get("module", NONE)))
         )
         if isinstance(node, ast.Call) and node.args:
-            built_names.write(receiver, built_names.name_of(node.args[0], frame), value)
+            built_names.write(receiver, built_names.name_of(node.args[0], frame), value, frame)
         return NONE
     if name == "compile":
         frame.tracer.compile_site(receiver, keywords, node, frame)
@@ -227,7 +227,7 @@ def module_method(
         part = join_all([*filter(_is_part, receiver.attributes.modules()), UNKNOWN])
         return Sequence("generator", None, Sequence("tuple", (Scalar("str"), part)) if "named" in name else part)
     if name == "__setattr__" and len(args) == 2 and isinstance(args[0], Const):
-        receiver.attributes[str(args[0].value)] = args[1]
+        frame.tracer.keep(receiver, str(args[0].value), args[1], alone=True)
         return NONE
     bases = (base for base in frame.tracer.program.mro(receiver.ref) if isinstance(base, str))
     base = next((base for base in bases if base.startswith(library.DISTRIBUTIONS)), None)

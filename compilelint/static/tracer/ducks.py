@@ -22,7 +22,7 @@ def class_by_use(parameter: str, scope: Scope, module: ModuleIndex, tracer: Trac
     UNKNOWN unless exactly one class fits. A single attribute is enough only where the class is named like the
     parameter, or stands in the same file and the attribute is none that everything has.
     """
-    names = _attributes_of(scope).get(parameter)
+    names = attributes_of(scope).get(parameter)
     if not names:
         return UNKNOWN
     fitting = [ref for ref, members in tracer.classes_in_sight(module) if names <= members]
@@ -69,7 +69,8 @@ def _named_like(ref: ClassRef, parameter: str) -> bool:
 
 
 @cache
-def _attributes_of(scope: Scope) -> dict[str, frozenset[str]]:
+def attributes_of(scope: Scope) -> dict[str, frozenset[str]]:
+    """The attributes that a function's body reads or sets, by the variable that they are of."""
     found: dict[str, set[str]] = {}
     for node in nodes_in(scope):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):

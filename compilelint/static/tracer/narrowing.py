@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import builtins
 
-from compilelint.static.project.index import Scope
+from compilelint.static.project.definitions import none_test
+from compilelint.static.project.parts import TESTS
 from compilelint.static.tracer import overloads
 from compilelint.static.tracer.frame import Env, Frame
 from compilelint.static.values import (
@@ -180,9 +181,9 @@ def _narrow_call(node: ast.Call, frame: Frame, truth: bool, env: Env) -> None:
         _set(node.args[0], of_class(value, External("torch.Tensor"), truth), env)
     elif callee == "builtins.bool" and len(node.args) == 1:
         _narrow(node.args[0], frame, truth, env)
-    else:
-        verdict = none_test(frame.tracer.scope_of(frame.kind(node.func)))
-        if verdict is not None and len(node.args) == 1:
+    elif len(node.args) == 1:
+        verdict = _none_test(frame.kind(node.func), frame)
+        if verdict is not None:
             _narrow_none(node.args[0], frame, verdict is truth, env)
 
 
@@ -194,24 +195,12 @@ def _module_of(owner: Value, frame: Frame) -> Value:
     return ExternalInstance(owner.name) if isinstance(owner, External) and is_layer else UNKNOWN
 
 
-def none_test(scope: Scope | None) -> bool | None:
-    """For a function that does nothing but `return x is None` True, for `is not None` False, else None."""
-    if not isinstance(scope, ast.FunctionDef) or not scope.args.args:
+def _none_test(function: Value, frame: Frame) -> bool | None:
+    """See `definitions.none_test`."""
+    if not isinstance(function, Function):
         return None
-    body = [s for s in scope.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
-    if len(body) != 1 or not isinstance(body[0], ast.Return):
-        return None
-    value, negated = body[0].value, False
-    if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.Not):
-        value, negated = value.operand, True
-    if not isinstance(value, ast.Compare) or not isinstance(value.left, ast.Name) or len(value.ops) != 1:
-        return None
-    right = value.comparators[0]
-    if value.left.id != scope.args.args[0].arg or not isinstance(right, ast.Constant) or right.value is not None:
-        return None
-    if isinstance(value.ops[0], (ast.Is, ast.Eq)):
-        return not negated
-    return negated if isinstance(value.ops[0], (ast.IsNot, ast.NotEq)) else None
+    frame.tracer.program.note(function.ref.module, TESTS, line=function.ref.node.lineno)
+    return none_test(function.ref.node)
 
 
 def of_class(value: Value, wanted: Value, truth: bool) -> Value:

@@ -48,7 +48,9 @@ def postpone(node: ast.stmt, walk: Callable[[ast.stmt, Frame], object], frame: F
         finally:
             frame.env = before
 
-    owner.attributes.postpone(Postponed(*told, do))
+    names = {part.id for part in nodes_in(node) if isinstance(part, ast.Name)}
+    read = {name: value for name, value in env.items() if name.partition(".")[0] in names}
+    frame.tracer.put_off(owner, Postponed(*told, do), node, read)
     if isinstance(node, ast.Assign):
         path = ast.unparse(node.targets[0])
         for known in [known for known in frame.env if known == path or known.startswith(f"{path}.")]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from compilelint.static.object_attributes import Postponed
 from compilelint.static.project.definitions import ClassAttribute, ClassRef, FunctionRef, Outside
 from compilelint.static.project.index import ModuleIndex, Scope
 from compilelint.static.project.naming import is_library
@@ -45,6 +46,7 @@ from compilelint.static.values import (
     ProjectModule,
     Sequence,
     Value,
+    join,
 )
 
 if TYPE_CHECKING:
@@ -109,6 +111,9 @@ class Tracer:
         if node not in self._annotations:
             self._annotations[node] = value_of_annotation(node, module, self)
         return self._annotations[node]
+
+    def guess_by_use(self, scope: Scope, parameter: str) -> None:
+        """Is told of parameters that are taken for what their use says."""
 
     def display(self, module: ModuleIndex) -> str:
         """A module's path as findings show it: relative to the working directory where it lies inside."""
@@ -223,13 +228,6 @@ class Tracer:
             if module is not None and not isinstance(ref.node, ast.Lambda) and ref.node.decorator_list:
                 self._decorated[ref] = decorate(Function(ref), ref.node, self.module_frame(module))
         return self._decorated[ref]
-
-    def scope_of(self, function: Value) -> Scope | None:
-        """The syntax node of a project function."""
-        if not isinstance(function, Function):
-            return None
-        self.program.note(function.ref.module, "body", line=function.ref.node.lineno)
-        return function.ref.node
 
     def enter(
         self,
@@ -416,6 +414,19 @@ class Tracer:
         """What a class-level assignment holds."""
         module = self.program.module(member.owner.module)
         return UNKNOWN if module is None or member.value is None else self.default(member.value, module)
+
+    def attribute(self, owner: Instance, name: str, frame: Frame) -> Value:
+        """What an attribute of an object holds."""
+        return attributes.of_instance(owner, name, frame)
+
+    def keep(self, owner: Instance, name: str, value: Value, *, alone: bool = False) -> None:
+        """Let an attribute of an object hold `value`, besides what it held before or `alone`."""
+        before = None if alone else owner.attributes.get(name)
+        owner.attributes[name] = value if before is None else join(before, value)
+
+    def put_off(self, owner: Instance, what: Postponed, node: ast.stmt, variables: Env) -> None:
+        """Leave what a statement does to an object to be done later, with these variables."""
+        owner.attributes.postpone(what)
 
     def assigned_elsewhere(self, owner: Instance, name: str) -> Value | None:
         """An attribute that `__init__` does not set but some other method does; None if no method assigns it."""

@@ -1,6 +1,7 @@
 """Outcomes kept between runs, each with what it depends on.
 
-An entry is one file: the digest of all that follows, then JSON. It is written beside its place and moved there, so that
+An entry is one file: the digest of the line that follows, that line, which is JSON, and transcripts of functions, see
+`units.told`. It is written beside its place and moved there, so that
 a reader sees a whole entry or none, whoever else writes and whenever a writer is killed. An entry counts only while
 what was looked into of each file is the same, wherever in the file it stands (see `parts.Parts`), and every file that
 was looked for in vain is still absent; what does not count, or cannot be read, is as good as no entry.
@@ -21,13 +22,14 @@ from compilelint.model import Failure, Finding, Rewrite, Span, Step
 from compilelint.rulebook import rule_folders
 from compilelint.static.project.places import shown
 from compilelint.static.project.text import digest_of, names_digest
+from compilelint.static.units.told import found_in
 from compilelint.static.units.work import NAMES, Outcome, Reading, Task
 
 if TYPE_CHECKING:
     from compilelint.static.project.parts import Parts, Pattern
     from compilelint.static.units.retrial import Read
 
-    Try = Callable[[str, str, dict[str, Any]], Read | None]
+    Try = Callable[[str, str, str], Read | None]
 
 MOST_BYTES = 128 * 1024 * 1024
 """When the entries take more than this, those that were used least recently go until half of it is free."""
@@ -57,20 +59,22 @@ class Cache:
         """The outcome that was kept for a task, if all it depends on is as it was. What was read is not told again."""
         place = self._place(task)
         try:
-            digest, _, text = place.read_bytes().partition(b"\n")
-            if digest.decode() != digest_of(text):
+            with place.open("rb") as file:
+                digest, text = file.readline()[:-1], file.readline()[:-1]
+                entry = json.loads(text) if digest.decode() == digest_of(text) else None
+                if entry is None or entry["public"] != _listed(task.public):
+                    return None
+                if not all(map(self._is_absent, entry["absent"])):
+                    return None
+                changed = [path for path, (content, *_) in entry["read"].items() if self._digest(path) != content]
+                if not changed:
+                    os.utime(place)
+                    return _outcome(entry, {}, b"")
+                read = {path: _reading(*one) for path, one in entry["read"].items()}
+                kept = _outcome(entry, read, file.read())
+            if not all(self._same(path, kept) for path in changed):
                 return None
-            entry = json.loads(text)
-            if entry["public"] != _listed(task.public) or not all(map(self._is_absent, entry["absent"])):
-                return None
-            changed = [path for path, (content, *_) in entry["read"].items() if self._digest(path) != content]
-            if not changed:
-                os.utime(place)
-                return _outcome(entry, {})
-            read = {path: _reading(*one) for path, one in entry["read"].items()}
-            if not all(self._same(path, read, entry["absent"]) for path in changed):
-                return None
-            outcome = self._moved(_outcome(entry, read), changed)
+            outcome = self._moved(kept, changed)
             self._keep(task, outcome)
             return outcome
         except (OSError, ValueError, LookupError, TypeError):
@@ -85,7 +89,7 @@ class Cache:
         text = json.dumps({"public": _listed(task.public), **_entry(outcome)}, separators=(",", ":")).encode()
         try:
             self._make_folder()
-            _write(self._place(task), digest_of(text).encode() + b"\n" + text)
+            _write(self._place(task), b"\n".join((digest_of(text).encode(), text, outcome.told)))
         except OSError:
             return
 
@@ -104,9 +108,9 @@ class Cache:
         key = "\0".join((self._context, which, *task.modules, "", *task.entry_points))
         return self._folder / f"{digest_of(key.encode(errors='surrogateescape'))}.json"
 
-    def _same(self, path: str, read: dict[str, Reading], absent: list[str]) -> bool:
+    def _same(self, path: str, kept: Outcome) -> bool:
         """Whether a file that has changed is the same in the parts that were looked into, or gives the same."""
-        parts = read[path].parts
+        parts = kept.read[path].parts
         if NAMES in parts:
             return self._names(path) == parts[NAMES]
         now = self._parts_now(path) if parts else None
@@ -115,18 +119,20 @@ class Cache:
         from compilelint.static.project.parts import function_of
 
         changed = [part for part, digest in parts.items() if now.digest(part, self._pattern) != digest]
-        return all(self._gives_the_same(path, name, read, absent) for name in set(map(function_of, changed)))
+        return all(self._gives_the_same(path, name, kept) for name in set(map(function_of, changed)))
 
-    def _gives_the_same(self, path: str, name: str, read: dict[str, Reading], absent: list[str]) -> bool:
+    def _gives_the_same(self, path: str, name: str, kept: Outcome) -> bool:
         """Whether a function that has changed gives the same in the calls that an outcome comes from."""
-        plain = read[path].plain.get(name)
-        if plain is None or any(part == f"body {name}" for part, _ in read[path].anchors.values()):
+        if any(part == f"body {name}" for part, _ in kept.read[path].anchors.values()):
             return False
-        key = (path, name, json.dumps(plain))
+        text = found_in(kept.told, path, name)
+        if text is None:
+            return False
+        key = (path, name, text)
         if key not in self._tried:
-            self._tried[key] = self._retrial(path, name, plain)
+            self._tried[key] = self._retrial(path, name, text)
         now = self._tried[key]
-        return now is not None and now.is_part_of(read, absent, name)
+        return now is not None and now.is_part_of(kept.read, kept.absent, name)
 
     def _parts_now(self, path: str) -> Parts | None:
         from compilelint.static.units.reading import parts_now  # with all that the tracer needs
@@ -146,9 +152,7 @@ class Cache:
         for path in changed:
             now = {line: self._line(path, anchor) for line, anchor in read[path].anchors.items()}
             anchors = {now[line]: anchor for line, anchor in read[path].anchors.items()}
-            read[path] = Reading(
-                self._digest(path), self._digests_now(path, read[path].parts), anchors, read[path].plain
-            )
+            read[path] = Reading(self._digest(path), self._digests_now(path, read[path].parts), anchors)
             lines[shown(Path(path), self._base)] = now
         return replace(outcome, findings=tuple(moved(finding, lines) for finding in outcome.findings), read=read)
 
@@ -246,9 +250,7 @@ def _entry(outcome: Outcome) -> dict[str, Any]:
         "unread": [[failure.path, failure.message, failure.line] for failure in outcome.unread],
         "entered": sorted(outcome.entered),
         "roots": outcome.public,
-        "read": {
-            path: [one.content, one.parts, list(one.anchors.items()), one.plain] for path, one in outcome.read.items()
-        },
+        "read": {path: [one.content, one.parts, list(one.anchors.items())] for path, one in outcome.read.items()},
         "absent": sorted(outcome.absent),
     }
 
@@ -279,7 +281,7 @@ def _span_entry(span: Span) -> list[int]:
     return [getattr(span, field.name) for field in fields(Span)]
 
 
-def _outcome(entry: dict[str, Any], read: dict[str, Reading]) -> Outcome:
+def _outcome(entry: dict[str, Any], read: dict[str, Reading], told: bytes) -> Outcome:
     return Outcome(
         findings=tuple(_finding(one) for one in entry["findings"]),
         fallbacks=tuple(entry["fallbacks"]),
@@ -288,13 +290,12 @@ def _outcome(entry: dict[str, Any], read: dict[str, Reading]) -> Outcome:
         public=tuple(entry["roots"]),
         read=read,
         absent=frozenset(entry["absent"]),
+        told=told,
     )
 
 
-def _reading(
-    content: str, parts: dict[str, str], anchors: list[tuple[int, tuple[str, int]]], plain: dict[str, Any]
-) -> Reading:
-    return Reading(content, parts, {line: (part, number) for line, (part, number) in anchors}, plain)
+def _reading(content: str, parts: dict[str, str], anchors: list[tuple[int, tuple[str, int]]]) -> Reading:
+    return Reading(content, parts, {line: (part, number) for line, (part, number) in anchors})
 
 
 def _finding(entry: dict[str, Any]) -> Finding:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from compilelint.model import Finding, Rewrite, Span, Step
 from compilelint.static.project.index import ModuleIndex
-from compilelint.static.project.parts import CODE, GIVEN, MADE, OUTSIDE, PLAN, STARTS, SURFACE, Parts, Pattern
+from compilelint.static.project.parts import CODE, GIVEN, MADE, OUTSIDE, PLAN, STARTS, SURFACE, TESTS, Parts, Pattern
 from compilelint.static.project.program import Note, Program, ReadError, parse_module
+from compilelint.static.units import told as kept
 from compilelint.static.units.work import NAMES, Reading, Task
 
 if TYPE_CHECKING:
-    from compilelint.static.tracer.plain import NotingTracer
+    from compilelint.static.project.definitions import FunctionRef
+    from compilelint.static.tracer.transcripts import NotingTracer
 
 _NAMES_LINE = re.compile(r"\blines? \d|\.\w+:\d")
 """A text that names a line says something else once that has moved."""
@@ -49,14 +52,16 @@ def readings(
     return found
 
 
-def add_plain(found: Mapping[str, Reading], program: Program, tracer: NotingTracer) -> None:
-    """Add to what was read which functions are plain, of those whose text nobody has looked into."""
+def all_told(program: Program, found: Mapping[str, Reading], tracer: NotingTracer) -> bytes:
+    """The transcripts of the functions whose text nobody has looked into."""
     looked_into = {(module, line) for module, sort, _, line in program.noted if sort == "body"}
-    for ref, plain in tracer.plain_functions(looked_into):
+    texts: list[str] = []
+    for ref, told in tracer.told(looked_into, partial(name_of, program=program)):
         module = program.module(ref.module)
-        reading = found.get(module.path.as_posix()) if module is not None else None
-        if reading is not None and f"body {ref.qualname}" in reading.parts:
-            reading.plain[ref.qualname] = plain
+        path, name = module.path.as_posix() if module is not None else "", name_of(ref, program)
+        if path in found and f"body {name}" in found[path].parts:
+            texts.append(kept.text_of(path, name, told))
+    return kept.packed(texts)
 
 
 def parts_of(program: Program, name: str) -> Parts | None:
@@ -67,6 +72,12 @@ def parts_of(program: Program, name: str) -> Parts | None:
             return None
         program.parts[name] = Parts(module)
     return program.parts[name]
+
+
+def name_of(ref: FunctionRef, program: Program) -> str:
+    """What a function is known by in its file, see `Parts.name`."""
+    parts = parts_of(program, ref.module)
+    return parts.name(ref.line, ref.column) if parts is not None else ""
 
 
 def lay_out(program: Program, module: ModuleIndex) -> None:
@@ -89,6 +100,8 @@ def _wanted(parts: Parts, notes: Iterable[Note]) -> Iterator[str]:
             yield parts.body_at(line)
         elif sort in ("class", "assigned"):
             yield parts.class_at(sort, name, line)
+        elif sort == TESTS:
+            yield parts.tests_at(line)
         elif sort == PLAN:
             yield parts.plan_at(name, line)
         elif sort in (MADE, GIVEN, OUTSIDE):

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from compilelint.knowledge.table import Table
 from compilelint.record import record
 from compilelint.static.flagging.flag import Flagger
 from compilelint.static.flagging.view import FrameView
 from compilelint.static.project import contents
+from compilelint.static.project.definitions import ClassRef, FunctionRef, class_inside, function_inside
 from compilelint.static.project.parts import function_of
 from compilelint.static.project.program import Program
-from compilelint.static.tracer.frame import Frame
-from compilelint.static.tracer.plain import NotingTracer, Plain, repeated
-from compilelint.static.units.reading import readings
+from compilelint.static.tracer.transcripts import ReplayingTracer, replay
+from compilelint.static.tracer.written import Reader, Writer
+from compilelint.static.units.reading import name_of, readings
 from compilelint.static.units.work import Reading, Task
 from compilelint.static.values import Function
 
@@ -40,26 +41,38 @@ class Read:
         return self.absent <= set(absent)
 
 
-class CallerMattersError(Exception):
-    """What a rule says hangs on who leads to the function."""
-
-
-class _Anybody:
-    """Stands for a caller of whom nothing is known."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise CallerMattersError(name)
-
-
 class _ViewFromAnywhere(FrameView):
-    """No code was seen to drive or compile this frame. A rule that asks for callers raises CallerMattersError."""
+    """No code was seen to drive or compile this frame. What else rules ask about its callers raises
+    `transcripts.CallerMattersError`."""
 
     entered = False
     options: Mapping[str, object] = {}
 
 
+class _Assumed(_ViewFromAnywhere):
+    assumed = True
+    same_self = True
+
+
+class _AssumedOfOthers(_Assumed):
+    same_self = False
+
+
+class _Known(_ViewFromAnywhere):
+    assumed = False
+    same_self = True
+
+
+class _KnownOfOthers(_Known):
+    same_self = False
+
+
+_VIEWS = (_Assumed, _AssumedOfOthers, _Known, _KnownOfOthers)
+"""Whatever region leads to a frame, and from whichever object."""
+
+
 class Retrial:
-    """Runs plain functions again, see `tracer.plain`. `names` are the linted modules by path."""
+    """Walks functions again as they were walked, see `tracer.transcripts`. `names` are the linted modules by path."""
 
     def __init__(
         self,
@@ -77,30 +90,53 @@ class Retrial:
         self._shown = shown
         self._base = base
 
-    def read(self, path: str, name: str, plain: Plain) -> Read | None:
-        """What the function `name` of a file reads today for the calls that `plain` tells of.
+    def read(self, path: str, name: str, text: str) -> Read | None:
+        """What the function `name` of a file reads today where it was walked as `text` tells.
 
-        None where it gives something else than it says there, is not plain any more, or rules have something to
-        say about it or to ask about its calls.
+        None where that can be told from outside, or rules have something to say about it or to ask about its calls.
         """
-        self._program.begin()
-        module = self._program.module(self._names[path]) if path in self._names else None
-        refs = [ref for ref in contents.functions(module) if ref.qualname == name] if module is not None else []
-        if len(refs) != 1:
+        program = self._program
+        program.begin()
+        module = self._names.get(path, "")
+        ref = self._function(module, name)
+        index = program.module(module)
+        if ref is None or index is None:
             return None
-        frames: list[Frame] = []
-        tracer = NotingTracer(self._program, self._table, frames.append, self._base)
+        told = json.loads(text)
+        places: dict[int, int] = {}
+        writer = Writer(partial(name_of, program=program), told["table"], places)
+        reader = Reader(told["table"], self._function, self._class_named, places)
+        tracer = ReplayingTracer(program, self._table, _unseen, self._base, writer=writer, reader=reader)
         try:
-            if json.dumps(repeated(plain, refs[0], tracer)) != json.dumps(plain):
+            frames = replay(told, ref, index, tracer)
+            if frames is None:
                 return None
             flagger = self._flagger()
-            if flagger.is_of_concern(Function(refs[0])):  # then rules have something to ask where it is called
+            if flagger.is_of_concern(Function(ref)):  # then rules have something to ask where it is called
                 return None
-            for frame in frames if plain["shown"] else ():
-                frame.caller = _Anybody()  # type: ignore[assignment]
-                if not flagger.is_silent(frame, _ViewFromAnywhere):
-                    return None
+            if told["shown"] and not all(flagger.is_silent(frame, view) for frame in frames for view in _VIEWS):
+                return None
         except Exception:  # callers matter, or it is a mistake of ours, which is told where the function is walked
             return None
-        files = readings(self._program, Task(()), (), self._shown, flagger.pattern)
-        return Read(files, frozenset(path.as_posix() for path in self._program.absent))
+        files = readings(program, Task(()), (), self._shown, flagger.pattern)
+        return Read(files, frozenset(path.as_posix() for path in program.absent))
+
+    def _function(self, module: str, name: str) -> FunctionRef | None:
+        index = self._program.module(module)
+        if index is None:
+            return None
+        found = (ref for ref in contents.functions(index) if name_of(ref, self._program) == name)
+        return next(found, None) or function_inside(index, name)
+
+    def _class_named(self, module: str, qualname: str) -> ClassRef | None:
+        index = self._program.module(module)
+        first, *inner = qualname.split(".")
+        found = contents.classes(index) if index is not None else ()
+        ref = next((ref for ref in found if ref.qualname == first), None)
+        for name in inner:
+            ref = ref and class_inside(ref, name)
+        return ref
+
+
+def _unseen(_: object) -> None:
+    """What is walked again is shown to nobody."""

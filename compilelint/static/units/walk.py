@@ -15,6 +15,7 @@ from compilelint.static.project import contents
 from compilelint.static.project.compiled_names import compiled_by
 from compilelint.static.project.definitions import ClassRef, FunctionRef
 from compilelint.static.project.index import ModuleIndex
+from compilelint.static.project.parts import STARTS
 from compilelint.static.project.program import Program
 from compilelint.static.regions import link
 from compilelint.static.regions.batch_loops import batch_loops
@@ -24,9 +25,9 @@ from compilelint.static.tracer import statements
 from compilelint.static.tracer.attributes import is_opaque
 from compilelint.static.tracer.binding import counts, root_arguments, step_of_schedule, takes_tensor
 from compilelint.static.tracer.frame import TURN_OF, Frame, Mode
-from compilelint.static.tracer.plain import NotingTracer
 from compilelint.static.tracer.tracer import Tracer
-from compilelint.static.units.reading import add_plain, parts_of, readings
+from compilelint.static.tracer.transcripts import NotingTracer
+from compilelint.static.units.reading import all_told, name_of, readings
 from compilelint.static.units.work import Outcome, Reading, Task
 from compilelint.static.values import (
     UNKNOWN,
@@ -66,7 +67,8 @@ class Walk:
         self.task = task
         self.program = program
         self.flagger = flagger
-        self.tracer = (NotingTracer if kept else Tracer)(program, table, self._finished, base)
+        about = (program, table, self._finished, base)
+        self.tracer = NotingTracer(*about, own=task.modules) if kept else Tracer(*about)
         self.failures: list[Failure] = []
         self._watch = watch
         self._waiting: list[Frame] | None = None
@@ -99,6 +101,7 @@ class Walk:
                             self._assumed(root, module)
         unread = sorted(self.program.unread().items())
         findings = self.flagger.findings()
+        read, told = self._read(findings)
         return Outcome(
             findings=findings,
             failures=tuple(self.failures),
@@ -111,22 +114,21 @@ class Walk:
                 for root in self._public(module)
                 if root.ref not in self.tracer.entered | self._around
             ),
-            read=self._read(findings),
+            read=read,
             absent=frozenset(path.as_posix() for path in self.program.absent),
             asked=frozenset(self.program.asked),
+            told=told,
         )
 
-    def _read(self, findings: tuple[Finding, ...]) -> dict[str, Reading]:
+    def _read(self, findings: tuple[Finding, ...]) -> tuple[dict[str, Reading], bytes]:
         if not isinstance(self.tracer, NotingTracer):
-            return {}
+            return {}, b""
         found = readings(self.program, self.task, findings, self.tracer.display_path, self.flagger.pattern)
-        add_plain(found, self.program, self.tracer)
-        return found
+        return found, all_told(self.program, found, self.tracer)
 
     def _name(self, ref: FunctionRef) -> str:
         """What a function is known by from one task to the next, which have no syntax node in common; "" for others."""
-        parts = parts_of(self.program, ref.module)
-        name = parts.name(ref.line, ref.column) if parts is not None else ""
+        name = name_of(ref, self.program)
         return name and f"{ref.module}:{name}"
 
     def _first_pass(self, modules: list[ModuleIndex]) -> None:
@@ -210,7 +212,7 @@ class Walk:
             function = nested.pop(0)
             home = self.program.module(function.ref.module)
             if home is not None:
-                self.program.note(home.name, "code")
+                self.program.note(home.name, "code" if contents.speaks_of_compile(home) else STARTS)
             if home is not None and function.ref not in done and link.mentions_compiled(function.ref.node, home):
                 done.add(function.ref)
                 arguments = root_arguments(function.ref, function.bound is not None, self.tracer.table)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import field
-from typing import Any
 
 from compilelint.model import Failure, Finding
 from compilelint.record import record
@@ -43,14 +42,12 @@ class Reading:
     """What was read of one file: the digest of its content, "" if it cannot be read, and that of each part.
 
     Without parts all was read. `anchors` tell of the lines that the outcome names in which part they are, and where
-    there. See `parts.Parts`. `plain` are the functions of which nothing counts but what they give, by name, see
-    `tracer.plain`.
+    there. See `parts.Parts`.
     """
 
     content: str
     parts: dict[str, str] = field(default_factory=dict)
     anchors: dict[int, tuple[str, int]] = field(default_factory=dict)
-    plain: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 @record(slots=True)
@@ -61,7 +58,7 @@ class Outcome:
     loops of their file or constructors reached, `public` the public ones that they did not reach, both by module and
     name (see `parts.Parts.name`). `read` is what was looked into of each file, by path, and `absent` are the files that
     were looked for and not there. `unread` are files that cannot be read or parsed. `asked` are the modules that
-    something was asked of.
+    something was asked of. `told` are the transcripts of functions in other units, see `units.told`.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -73,6 +70,7 @@ class Outcome:
     read: dict[str, Reading] = field(default_factory=dict)
     absent: frozenset[str] = frozenset()
     asked: frozenset[str] = frozenset()
+    told: bytes = b""
 
 
 def units(modules: Sequence[tuple[str, int]]) -> Iterator[tuple[str, ...]]:
