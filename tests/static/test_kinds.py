@@ -16,6 +16,8 @@ x.dim()  # a Python int
 x.dtype  # a Python object
 x.device  # a Python object
 x.dtype == torch.float16  # a Python bool
+given == torch.float16  # a Python bool
+torch.bfloat16 != given  # a Python bool
 x.is_floating_point()  # a Python bool
 x.requires_grad  # a Python bool
 x.is_cuda  # a Python bool

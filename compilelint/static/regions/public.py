@@ -21,8 +21,8 @@ _OUTSIDE_WORDS = frozenset(
     (
         "train trainer training trainers test tests testing example examples benchmark benchmarks data dataset "
         "datasets dataloader dataloaders collate transforms scripts script tools cli main convert conversion export "
-        "exporters eval evals evaluation onnx plot plotting visualization viz logger loggers logging callbacks io "
-        "utils_io download hub setup conf recipe recipes deploy serve serving demo demos"
+        "exporter exporters eval evals evaluation onnx plot plotting visualization viz logger loggers logging "
+        "callbacks io utils_io download hub setup conf recipe recipes deploy serve serving demo demos"
     ).split()
 )
 """Parts of a module's name that mark code which runs around a model, not in it."""
@@ -63,7 +63,7 @@ _OUTSIDE_PREFIXES = (
 _HOST_VERBS = frozenset(
     (
         "train fit evaluate preprocess pre postprocess post prune replace read write download search attack inference "
-        "build benchmark profile"
+        "build benchmark profile serialize deserialize"
     ).split()
 )
 """First words of functions that drive models, or work on what goes in or comes out."""

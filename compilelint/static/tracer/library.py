@@ -12,6 +12,7 @@ import sys
 from compilelint.static.layouts import SPARSE_CONSTRUCTORS, SPARSE_CONVERSIONS
 from compilelint.static.tracer import higher_order, numpy_numbers
 from compilelint.static.tracer.callees import call_back
+from compilelint.static.tracer.dtypes import element_of_dtype
 from compilelint.static.tracer.forms import form_of_result
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.tracer.grammar import value_of_return
@@ -42,11 +43,6 @@ _ELEMENT_CASTS: dict[str, Element] = {
     "long": "int", "int": "int", "short": "int", "byte": "int", "char": "int", "bool": "bool",
     "float": "float", "half": "float", "double": "float", "bfloat16": "float",
 }  # fmt: skip
-_DTYPES: dict[str, Element] = {
-    "bool": "bool",
-    **dict.fromkeys(("long", "int", "short", "uint8", "int8", "int16", "int32", "int64"), "int"),
-    **dict.fromkeys(("float", "half", "double", "float16", "float32", "float64", "bfloat16"), "float"),
-}
 _SAME_ELEMENT = frozenset(
     (
         "clone contiguous detach view reshape flatten unflatten squeeze unsqueeze transpose permute expand "
@@ -203,7 +199,7 @@ def tensor_method(
             return inner
         return Sequence("list", None, inner if receiver.rank == 1 else join_all([inner, Sequence("list", None, inner)]))
     if name == "type":
-        return Tensor(_dtype(args[0]), receiver.rank, receiver.sure, receiver.host) if args else Scalar("str")
+        return Tensor(element_of_dtype(args[0]), receiver.rank, receiver.sure, receiver.host) if args else Scalar("str")
     if name in ("numpy", "__array__"):
         return Array(receiver.element, receiver.rank)
     if name in _ELEMENT_CASTS and not args:
@@ -246,7 +242,7 @@ def _refine(result: Value, name: str, tail: str, args: tuple[Value, ...], keywor
     like = first if isinstance(first, Tensor) else None
     kind = result.element
     if "dtype" in keywords or tail in ("to", "type"):
-        kind = _dtype(keywords.get("dtype", args[1] if len(args) > 1 else NONE)) or (
+        kind = element_of_dtype(keywords.get("dtype", args[1] if len(args) > 1 else NONE)) or (
             like.element if like and tail == "to" and "dtype" not in keywords and not _is_dtype(args) else None
         )
     elif tail in _JOINS:
@@ -267,13 +263,8 @@ def _refine(result: Value, name: str, tail: str, args: tuple[Value, ...], keywor
     )
 
 
-def _dtype(value: Value) -> Element | None:
-    name = getattr(value, "name", "")
-    return _DTYPES.get(name.rpartition(".")[2]) if name.startswith("torch.") else None
-
-
 def _is_dtype(args: tuple[Value, ...]) -> bool:
-    return any(_dtype(arg) is not None for arg in args[1:])
+    return any(element_of_dtype(arg) is not None for arg in args[1:])
 
 
 def _factory_element(tail: str, args: tuple[Value, ...]) -> Element | None:
@@ -297,7 +288,7 @@ def _on_host(tail: str, args: tuple[Value, ...], keywords: Keywords, like: Tenso
 
 def _from_data(args: tuple[Value, ...], keywords: Keywords, frame: Frame) -> Value:
     data = args[0] if args else keywords.get("data", UNKNOWN)
-    kind = _dtype(keywords.get("dtype", NONE))
+    kind = element_of_dtype(keywords.get("dtype", NONE))
     rank: int | None = None
     if isinstance(data, (Tensor, Array)):
         return Tensor(kind or data.element, data.rank, True, isinstance(data, Tensor) and data.host)

@@ -6,6 +6,7 @@ import ast
 import operator
 from collections.abc import Callable
 
+from compilelint.static.tracer.dtypes import element_of_dtype
 from compilelint.static.values import (
     NONE,
     UNKNOWN,
@@ -185,6 +186,8 @@ def _compare(left: Value, op: ast.cmpop, right: Value) -> Value:
             return Const(isinstance(op, ast.NotEq))
         if isinstance(other, (Sequence, Mapping, Instance)) or (isinstance(other, Scalar) and other.type == "str"):
             return Scalar("bool")
+        if element_of_dtype(other) is not None:
+            return Scalar("bool")  # what was taken for a tensor is a dtype
         return tensor_result(left, right, "bool")
     if isinstance(left, Array) or isinstance(right, Array):
         return Array("bool", _rank(left, right))
