@@ -14,9 +14,10 @@ Cast the type and stay on the device (`t.long()`, `t.float()`), take sizes from 
     mask = torch.arange(x.shape[1], device=x.device) < lengths[:, None]   # not x[:, : int(lengths.max())]
 
 ## Limits
-Casts of shapes, Python numbers, and of numpy functions of Python numbers (`int(np.ceil(n / 2))`) compile. Around
-`.item()` only the item call is reported. `fullgraph=True` accepts the cast from torch 2.10 on, but not a branch on
-its result. Measured on torch 2.13.
+Casts of shapes, Python numbers, of numpy functions of Python numbers (`int(np.ceil(n / 2))`) and of a numpy number
+that the model keeps (`int(self.width)`, computed in `__init__`) compile. `int(np.prod(shape))` does not, as numpy's
+reductions become part of the graph: `math.prod(shape)` is a number. Around `.item()` only the item call is reported.
+`fullgraph=True` accepts the cast from torch 2.10 on, but not a branch on its result. Measured on torch 2.13.
 
 ## References
 torch.compile programming model: "Common Graph Breaks". GB0124; GB0033 for numpy.
@@ -28,7 +29,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.tensors import data, mapped, on_error_path
+from compilelint.static.facts.state import parameters
+from compilelint.static.facts.tensors import data, kept_number, mapped, on_error_path
 
 HAZARD = "graph-break"
 CAPTURED = "numbers"
@@ -49,7 +51,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     callee = view.callee(node)
     confidence = None
     if callee in CASTS and len(node.args) == 1:
-        confidence = data(view.kind(node.args[0]))
+        confidence = None if _kept(node.args[0], view) else data(view.kind(node.args[0]))
     elif callee in METHODS and isinstance(node.func, ast.Attribute):
         confidence = data(view.kind(node.func.value))
     elif (each := mapped(node, view)) is not None and each[0] in CASTS:
@@ -65,6 +67,11 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             else "cast on the device (`t.long()`, `t.float()`), or take the number from a shape or an argument",
             confidence,
         )
+
+
+def _kept(node: ast.expr, view: View) -> bool:
+    """Whether `node` is a numpy number that the model or the file keeps; an argument may be one just computed."""
+    return kept_number(node, view) and not (isinstance(node, ast.Name) and node.id in parameters(view.function))
 
 
 BAD = (
@@ -135,8 +142,10 @@ class Pad(nn.Module):
         super().__init__()
         self.proj = nn.Linear(4, 4)
         self.ratio = float(ratio)
+        self.cells = np.prod([3, 4])
 
     def forward(self, x: torch.Tensor, lengths: torch.Tensor, flag=True):
+        x = x.view(-1, int(self.cells)).view(-1, *x.shape[1:])
         width = int(x.shape[1] * self.ratio) + int(np.ceil(x.shape[1] / 2))
         mask = torch.arange(x.shape[1]) < lengths[:, None]
         gain = float("inf") if not bool(flag) else float(math.sqrt(x.size(-1)))

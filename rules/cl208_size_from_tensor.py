@@ -5,8 +5,9 @@ Reports tensors passed as sizes, counts or dimensions: to `zeros`, `arange`, `ra
 `reshape`, `expand`, `repeat`, `new_zeros`, to `pad`, `interpolate`, `topk`, `split`, `roll`, `narrow`, `one_hot`, to
 convolutions and pooling as stride, padding or kernel size. And as other numbers: what `new_full`, `full_like` and `pad`
 fill in, the slope of `leaky_relu`, `eps` of a norm, `alpha` of `add`, the bounds of `uniform_`, one bound of `clamp`
-where the other one is a number. An element of a numpy array is a tensor in a graph. So is each element of a tensor that
-is spread out, `x.permute(*order)`, or made a list or tuple, `x.split(tuple(lengths))`.
+where the other one is a number. An element of a numpy array is a tensor in a graph, and so is what numpy multiplies or
+adds up while the code is traced, `np.prod(x.shape[1:])`, even of Python numbers. So is each element of a tensor that is
+spread out, `x.permute(*order)`, or made a list or tuple, `x.split(tuple(lengths))`.
 
 ## Why it costs
 Sizes are Python numbers to the compiler. Torch fetches the value of a computed 0-d tensor to get one (GB0033): the
@@ -18,9 +19,9 @@ Use a bound that Python knows and a mask:
     steps = torch.arange(self.max_length, device=x.device)
     mask = steps < lengths.max()                 # not torch.arange(lengths.max())
 
-or compute the number outside the compiled region and pass it in as an int; make lists of numpy arrays in `__init__`,
-`self.dilations = dilations.tolist()`. Fill with `torch.full((n,), t)`, which takes a tensor, or `torch.where`; clamp
-twice, `x.clamp(min=0.0).clamp(max=t)`; write slopes and weights out as arithmetic.
+or compute the number outside the compiled region and pass it in as an int: `math.prod(shape)` where it is `np.prod`, in
+`__init__` `self.dilations = dilations.tolist()` for a numpy array. Fill with `torch.full((n,), t)`, which takes a
+tensor, or `torch.where`; clamp twice, `x.clamp(min=0.0).clamp(max=t)`; write slopes and weights out as arithmetic.
 
 ## Limits
 Many values may be tensors: `full((n,), t)`, `clamp(max=t)`, `linspace(0, t, n)`, `masked_fill(m, t)`, `fill_(t)`
@@ -217,9 +218,57 @@ class Channels(nn.Module):
         default="break",
         fullgraph="break",
     ),
+    Example(
+        code="""\
+import numpy as np
+import torch
+from torch import nn
+
+
+class Decoder(nn.Module):
+    def __init__(self, shape=(2, 2)):
+        super().__init__()
+        self.shape = shape
+        self.cells = np.prod(shape)
+        self.proj = nn.Linear(4, 4)
+
+    def forward(self, x):
+        flat = self.proj(x.reshape(-1, np.prod(self.shape)))  # ~
+        cells = np.prod(x.shape[1:])
+        halves = flat.view(-1, self.cells // 2)  # ~
+        return flat.view(len(x), cells), halves, x.new_zeros(np.max(self.shape), 2)  # ~
+""",
+        run="(Decoder(), [(torch.ones(3, 2, 2),)])",
+        default="break",
+        fullgraph="break",
+    ),
 )
 
 GOOD = (
+    Example(
+        code="""\
+import math
+
+import numpy as np
+import torch
+from torch import nn
+
+
+class Unflatten(nn.Module):
+    def __init__(self, shape=(2, 2)):
+        super().__init__()
+        self.shape = shape
+        self.cells = np.prod(shape)
+        self.proj = nn.Linear(int(np.prod(shape)), 4)
+
+    def forward(self, x):
+        flat = self.proj(x.reshape(-1, self.cells)) / np.sqrt(x.shape[1])
+        return flat.view(-1, math.prod(self.shape)) * np.prod(self.shape)
+""",
+        run="(Unflatten(), [(torch.ones(3, 2, 2),)])",
+        default="clean",
+        fullgraph="clean",
+    ),
     Example(
         code="""\
 import torch

@@ -81,7 +81,7 @@ def call(name: str, args: tuple[Value, ...], keywords: Keywords, node: ast.AST |
     """What `name(*args)` returns for a function outside the project."""
     special = higher_order.call(name, args, keywords, node, frame)
     if special is None:
-        special = numpy_numbers.call(name, args)
+        special = numpy_numbers.call(name, args, keywords)
     if special is not None:
         return special
     tail = name.rpartition(".")[2]
