@@ -195,16 +195,6 @@ GOOD = (
     Example(
         code="""\
 import torch
-
-
-def meta_norm(x: torch.Tensor, width: int = 4):
-    torch._check(x.shape[-1] == width, lambda: f"expected {width} features, got {x.shape}")
-    return torch.empty_like(x)
-""",
-    ),
-    Example(
-        code="""\
-import torch
 from torch import nn
 
 
@@ -226,5 +216,15 @@ class Head(nn.Module):
         run="(Head(), [(torch.ones(2, 4),)])",
         default="clean",
         fullgraph="clean",
+    ),
+    Example(
+        code="""\
+import torch
+
+
+def meta_norm(x: torch.Tensor, width: int = 4):
+    torch._check(x.shape[-1] == width, lambda: f"expected {width} features, got {x.shape}")
+    return torch.empty_like(x)
+""",
     ),
 )
