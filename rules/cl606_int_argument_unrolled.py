@@ -36,7 +36,7 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.number_uses import is_list
-from compilelint.static.facts.state import is_integer
+from compilelint.static.facts.state import first_read, is_integer
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import NONE, UNKNOWN, Const, Mapping, Scalar, Value, options
 
@@ -122,8 +122,11 @@ def _arguments_in(number: ast.expr, view: View) -> list[str]:
 
 
 def _is_several(key: ast.expr, view: View) -> bool:
-    """Whether driving code is seen to pass several numbers as a key: one that nobody is seen to pass may be a text."""
-    return isinstance(key, ast.Name) and _several(key, view)
+    """Whether driving code is seen to pass several ints for what is a key here first: what nothing is known of may be a
+    text."""
+    if not isinstance(key, ast.Name) or first_read(key, view) is not key:
+        return False
+    return _several(key, view) and all(is_integer(value) for given in view.passed(key.id) for value in given.values)
 
 
 def _is_dict(value: Value) -> bool:
@@ -243,7 +246,7 @@ def logged(x, step):
 @torch.compile
 def train_step(x, step):
     loss = x * RATES[step]  # ~
-    return {step: loss}, logged(x, step)  # ~
+    return {step: loss}, logged(x, step)
 
 
 def train(x):
