@@ -311,6 +311,9 @@ def test_a_function_that_tells_whether_its_argument_is_none_counts_where_it_is_a
         ({"code": "1"}, {"code": "2"}, True),
         ({"code": "1"}, {"code": "1", "body f": "1"}, True),
         ({"code": "1"}, {"code": "1", "body g": "1"}, False),
+        ({"surface": "1"}, {"names": "1"}, True),
+        ({"body g": "1"}, {"names": "1"}, False),
+        ({"names": "1"}, {"surface": "1"}, False),
         ({"code": "1"}, {}, False),  # no parts stand for all of the file
         ({}, {"code": "1"}, True),
         ({}, {}, True),

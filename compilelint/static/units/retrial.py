@@ -13,12 +13,12 @@ from compilelint.static.flagging.flag import Flagger
 from compilelint.static.flagging.view import FrameView
 from compilelint.static.project import contents
 from compilelint.static.project.definitions import ClassRef, FunctionRef, class_inside, function_inside
-from compilelint.static.project.parts import function_of
+from compilelint.static.project.parts import SURFACE, function_of
 from compilelint.static.project.program import Program
 from compilelint.static.tracer.transcripts import ReplayingTracer, replay
 from compilelint.static.tracer.written import Reader, Writer
 from compilelint.static.units.reading import name_of, readings
-from compilelint.static.units.work import Reading, Task
+from compilelint.static.units.work import NAMES, Reading, Task
 from compilelint.static.values import Function
 
 
@@ -34,6 +34,8 @@ class Read:
         for path, reading in self.files.items():
             parts = {part for part in reading.parts if function_of(part) != function}
             was = kept.get(path)
+            if was is not None and SURFACE in was.parts:
+                parts.discard(NAMES)  # all that a file binds is in its surface
             if was is None or (
                 was.parts and not (reading.parts and parts <= was.parts.keys())
             ):  # no parts stand for all
