@@ -230,6 +230,32 @@ class Tracked(nn.Module):
         default="recompile",
         fullgraph="recompile",
     ),
+    Example(
+        # One branch reads the list before the other makes it longer: the second does not wait for the first.
+        code="""\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.kept = []
+        self.names = []
+
+    def forward(self, x, flag: bool):
+        if flag:
+            self.kept.append(x.mean())  # ~
+        else:
+            self.kept.append(x.sum())  # ~
+        count = len(self.names) if flag else 0
+        self.names.append("step")  # ~
+        return x + count
+""",
+        run="(Model(), [(torch.ones(2), False) for _ in range(3)])",
+        default="recompile",
+        fullgraph="recompile",
+    ),
 )
 
 GOOD = (

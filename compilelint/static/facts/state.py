@@ -253,7 +253,7 @@ def used_at(read: ast.expr, view: View) -> ast.expr:
 
 def read_before(place: ast.expr, change: ast.AST, view: View) -> ast.expr | None:
     """Where this function uses what `place` names before `change`, whenever that runs: the guard is made there."""
-    around = set(view.parents(change))
+    around = set(_arms(change, view))
     for read in own_nodes(view.function):
         if isinstance(read, (ast.Attribute, ast.Name)) and isinstance(read.ctx, ast.Load) and same_place(read, place):
             used = used_at(read, view)
@@ -264,16 +264,21 @@ def read_before(place: ast.expr, change: ast.AST, view: View) -> ast.expr | None
     return None
 
 
-def _runs_with(node: ast.AST, around: set[ast.AST], view: View) -> bool:
+def _runs_with(node: ast.AST, around: set[tuple[ast.AST, str]], view: View) -> bool:
     """Whether no branch or loop but those in `around` decides whether `node` runs."""
+    return all(arm in around for arm in _arms(node, view))
+
+
+def _arms(node: ast.AST, view: View) -> Iterator[tuple[ast.AST, str]]:
+    """What around `node` decides whether it runs, each with the part that `node` is in."""
     inner = node
     for parent in view.parents(node):
         decides = isinstance(parent, (ast.If, ast.While, ast.IfExp)) and inner is not parent.test
         decides = decides or (isinstance(parent, (ast.For, ast.comprehension)) and inner is not parent.iter)
-        if parent not in around and (decides or isinstance(parent, (ast.Try, ast.ExceptHandler, ast.BoolOp))):
-            return False
+        if decides or isinstance(parent, (ast.Try, ast.ExceptHandler, ast.BoolOp)):
+            other = getattr(parent, "orelse", None)
+            yield parent, "orelse" if inner is other or (isinstance(other, list) and inner in other) else "body"
         inner = parent
-    return True
 
 
 def loads(name: str, scope: ast.AST) -> Iterator[ast.Name]:
