@@ -8,6 +8,7 @@ import pytest
 
 from compilelint.config import Settings
 from compilelint.static import StaticResult, lint
+from compilelint.static.tracer import transcripts
 from compilelint.static.units.cache import Cache
 from compilelint.static.units.retrial import Read
 from compilelint.static.units.work import Outcome, Reading, Task
@@ -268,6 +269,11 @@ def test_how_a_function_uses_what_nothing_else_tells_of_counts(project: Project)
     )
     assert not project.edited("return x * 2", "return x * 3")
     assert project.edited("    y = factor.view(-1)\n", "")
+
+
+def test_of_a_unit_that_asks_too_much_the_rest_is_not_kept(objects: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transcripts, "MOST_QUESTIONS", 1)
+    assert objects.edited("return x * self.weight", "return self.weight * x")
 
 
 def test_methods_are_edited_one_after_another(objects: Project) -> None:

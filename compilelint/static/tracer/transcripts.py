@@ -40,6 +40,8 @@ asked, and what it returned."""
 
 MOST_FRAMES = 50
 """Of a function that was walked in more ways than this nothing is kept."""
+MOST_QUESTIONS = 100_000
+"""Once a unit has asked as many, nothing more is kept of it: a hundred questions take 20 KB. Most units ask 5,000."""
 _MODES: frozenset[Mode] = frozenset({"compiled", "host", "construct"})
 _OF_COMPILER = ("torch.compile", "torch._dynamo")
 _OTHERS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Global, ast.Nonlocal)
@@ -190,6 +192,7 @@ class NotingTracer(AskedTracer):
         self._own = own
         self._asked: list[tuple[str, Words, object]] = []
         self._transcripts: dict[FunctionRef, list[Transcript]] = {}
+        self._questions = 0
         self._untold: set[FunctionRef] = set()
         self._shown: set[FunctionRef] = set()
         self._guessed: dict[Scope, set[str]] = {}
@@ -209,6 +212,7 @@ class NotingTracer(AskedTracer):
         finally:
             self._answering = False
         self._asked.append((how, words, found))
+        self._questions += 1
         return found
 
     def _walk(self, frame: Frame) -> Value:
@@ -236,7 +240,8 @@ class NotingTracer(AskedTracer):
 
     def _may_be_told(self, frame: Frame) -> bool:
         return (
-            frame.module.name not in self._own
+            self._questions < MOST_QUESTIONS
+            and frame.module.name not in self._own
             and frame.mode in _MODES
             and frame.closure is None
             and _can_be_told(frame.ref.node)
