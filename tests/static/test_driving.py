@@ -280,6 +280,14 @@ def test_another_member_of_an_enumeration_is_another_value(more: str, driver: st
     assert [f.confidence for f in found] == ([confidence] if confidence else [])
 
 
+@pytest.mark.parametrize("test", ["phase != Task.B", "Task.A == phase", "step.phase == Task.A"])
+def test_what_is_compared_with_a_member_of_an_enumeration_is_no_tensor(test: str) -> None:
+    code = (
+        f"class Model(torch.nn.Module):\n    def forward(self, x, step, phase):\n        return x if {test} else -x\n"
+    )
+    assert not check({"main.py": TASKS.replace("{more}", "") + code})
+
+
 MIX = """
 import torch
 

@@ -186,6 +186,8 @@ def _compare(left: Value, op: ast.cmpop, right: Value) -> Value:
             return Const(isinstance(op, ast.NotEq))
         if isinstance(other, (Sequence, Mapping, Instance)) or (isinstance(other, Scalar) and other.type == "str"):
             return Scalar("bool")
+        if other == Scalar("object") and not any(isinstance(side, Tensor) and side.sure for side in (left, right)):
+            return Scalar("bool")  # what was taken for a tensor is a member of an enumeration
         if element_of_dtype(other) is not None:
             return Scalar("bool")  # what was taken for a tensor is a dtype
         return tensor_result(left, right, "bool")
