@@ -88,6 +88,11 @@ def orthogonalise(xs, lr):
 
 
 @torch.compile
+def shrink(p, by):
+    return p * by  # ~
+
+
+@torch.compile
 def adam(p, state, lr):
     state.mean = state.mean * 0.9 + p  # ~
     return p - lr * state.mean
@@ -110,6 +115,8 @@ class Optimizer:
         for shape, group in self.groups.items():
             for p, new in zip(group, orthogonalise(group, 0.1)):
                 p.copy_(new)
+            for p in group:
+                p.copy_(shrink(p, 0.9))
         for name, (p, state) in self.slots.items():
             p.copy_(adam(p, state, 0.1))
 

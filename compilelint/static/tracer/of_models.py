@@ -25,10 +25,15 @@ def is_parameter(argument: ast.expr, frame: Frame) -> bool:
     """
     if isinstance(argument, (ast.List, ast.Tuple)) and len(argument.elts) == 1:
         argument = argument.elts[0]
-    if not isinstance(argument, ast.Name):
-        return False
+    return isinstance(argument, ast.Name) and _is_turned(argument, frame, nested=True)
+
+
+def _is_turned(argument: ast.Name, frame: Frame, *, nested: bool) -> bool:
+    """Whether the loop that binds the variable, or with `nested` the one around that, goes through parameters."""
     for loop in nodes_in(frame.tree):
         if isinstance(loop, ast.For) and argument.id in _names_in(loop.target):
+            if nested and isinstance(loop.iter, ast.Name):
+                return _is_turned(loop.iter, frame, nested=False)
             return _gives_parameters(loop.iter) or (
                 _goes_through(loop.iter, _filled_around(frame))
                 and argument.id not in _keys_of(loop)
