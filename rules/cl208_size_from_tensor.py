@@ -42,6 +42,7 @@ from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.number_arguments import BOUNDS, COUNTS, VALUES, numbers_of, rows_of_numbers, values_of
 from compilelint.static.facts.questions import assigned_once
+from compilelint.static.facts.state import parameters
 from compilelint.static.facts.tensors import (
     data,
     element_of_array,
@@ -99,6 +100,8 @@ def gives_tensors(row: ast.expr, view: View) -> Confidence | None:
     spread = isinstance(next(view.parents(row), None), ast.Starred)
     if not all(isinstance(kind, Sequence) or (spread and isinstance(kind, Tensor)) for kind in kinds):
         return None
+    if isinstance(row, ast.Name) and not spread and row.id in parameters(view.function):
+        return None  # behind any break its parts are inputs, of which Dynamo makes constants
     made = assigned_once(view.function, row.id) if isinstance(row, ast.Name) else None
     if isinstance(made, (ast.Tuple, ast.List)) and any(written_constant(part, view) for part in made.elts):
         return None

@@ -422,7 +422,6 @@ def test_the_largest_of_a_tensor_has_no_dimensions() -> None:
     [
         ("for i, n in enumerate(sizes):\n        x = x + i", "a tensor (by annotation or use)"),
         ("x = x * len(sizes)", "a tensor (by annotation or use)"),
-        ("if not isinstance(sizes, list):\n        x = x * 2", "a tensor (by annotation or use)"),
         ("for n in range(sizes):\n        x = x + n", "unknown"),
         ("x = x * len(sizes.names_of_all)", "unknown"),
     ],

@@ -357,7 +357,7 @@ def _reads_as_tensor(node: ast.AST, name: str) -> bool:
 @cache
 def _used_as_number(scope: Scope, table: Table) -> frozenset[str]:
     """Parameters that the body uses as no tensor can be used; it may well take the length of one, or loop over it."""
-    return frozenset(_other_uses(scope, table, frozenset({"range"})))
+    return frozenset(_other_uses(scope, table, frozenset({"range", "isinstance", "getattr", "hasattr"})))
 
 
 @cache
