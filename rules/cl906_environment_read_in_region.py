@@ -2,13 +2,15 @@
 
 ## What it does
 
-Finds `os.getenv(name)`, `os.environ.get(name)` and `name in os.environ` in compiled code.
+Finds `os.getenv(name)`, `os.environ.get(name)` and `name in os.environ` in compiled code, and `os.environ[name]` where
+the file changes that variable.
 
 ## Why it costs
 
 Dynamo runs the look-up while it traces and bakes the result into the graph. Measured on torch 2.13: after the
 variable changes, `os.getenv` gives the old value for good, and so do `os.environ.get` and `in` for a variable that
-was not set before. No guard notices, and eager code would see the new value. (`os.environ[name]` is guarded.)
+was not set before: no guard notices, and eager code would see the new value. `os.environ[name]` is guarded, and so is
+`os.environ.get` of a variable that was set: there each new value compiles again.
 
 ## Write instead
 
@@ -17,49 +19,73 @@ costs nothing per call.
 
 ## Limits
 
-`likely` where the file itself changes environment variables; elsewhere the value rarely changes while the program
-runs, and the finding is `possible`.
+`likely` where the file itself changes that variable; elsewhere the value rarely changes while the program runs, and the
+finding is `possible`.
 
 ## References
 
-Measured on torch 2.13; torch/_dynamo/variables/user_defined.py.
+Measured on torch 2.11, 2.13 and 2.14; torch/_dynamo/variables/user_defined.py.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.questions import last_name
+from compilelint.static.facts.state import functions_in
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import External, ExternalInstance
 
 HAZARD = "stale-result"
 READS = frozenset({"os.getenv", "os.environ.get"})
-WATCH = Watch(nodes=(ast.Call, ast.Compare), callees=READS.__contains__, syntax=lambda node, module: _may_read(node))
+WATCH = Watch(
+    nodes=(ast.Call, ast.Compare, ast.Subscript),
+    callees=READS.__contains__,
+    syntax=lambda node, module: _may_read(node),
+)
+CHANGES = frozenset({"os.putenv", "os.unsetenv", "os.environ.update", "os.environ.pop"})
 NAMES = frozenset(read.rpartition(".")[2] for read in READS)
+INSTEAD = "read it once, at import or in `__init__`, and keep the result in an attribute"
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the read of the environment."""
+    if isinstance(node, ast.Subscript):
+        if _is_changed(node.slice, view.module):
+            yield Hit(
+                node,
+                f"`{view.text(node)}` is looked up while Dynamo traces and guarded: each new value compiles again",
+                INSTEAD,
+                confidence="likely",
+                hazard="recompile",
+            )
+        return
     if isinstance(node, ast.Call):
         is_read = view.callee(node) in READS or ast.unparse(node.func) in READS
+        variable = node.args[0] if node.args else None
     else:
         is_read = isinstance(node, ast.Compare) and _asks_environ(node, view)
+        variable = node.left if isinstance(node, ast.Compare) else None
     if is_read and isinstance(node, ast.expr):
+        guarded = isinstance(node, ast.Call) and view.callee(node) == "os.environ.get"
+        unset = " of a variable that is not set by then" if guarded else " of the variable"
         yield Hit(
             node,
-            f"`{view.text(node)}` is looked up while Dynamo traces and baked into the graph: later changes of the"
-            " variable are not seen",
-            "read it once, at import or in `__init__`, and keep the result in an attribute",
-            confidence="likely" if _is_changed(view.module) else "possible",
+            f"`{view.text(node)}` is looked up while Dynamo traces and baked into the graph: later changes{unset} are"
+            " not seen",
+            INSTEAD,
+            confidence="likely" if _is_changed(variable, view.module) else "possible",
         )
 
 
 def _may_read(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
         return last_name(node.func) in NAMES
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.ctx, ast.Load) and ast.unparse(node.value) == "os.environ"
     return isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn))
 
 
@@ -71,22 +97,26 @@ def _asks_environ(node: ast.Compare, view: View) -> bool:
     return is_known or ast.unparse(where) == "os.environ"
 
 
-def _is_changed(module: ast.Module) -> bool:
-    """Whether the file itself changes environment variables while it runs."""
-    for node in nodes_in(module):
-        if (
-            isinstance(node, ast.Subscript)
-            and not isinstance(node.ctx, ast.Load)
-            and ast.unparse(node.value) == "os.environ"
-        ):
-            return True
-        if isinstance(node, ast.Attribute) and ast.unparse(node) in (
-            "os.putenv",
-            "os.environ.update",
-            "os.environ.pop",
-        ):
-            return True
-    return False
+def _is_changed(variable: ast.expr | None, module: ast.Module) -> bool:
+    """Whether the file itself changes an environment variable while it runs, or one that may be it."""
+    changed = _changed_in(module)
+    if not isinstance(variable, ast.Constant):
+        return bool(changed)
+    return not changed.isdisjoint({variable.value, None})
+
+
+@lru_cache(maxsize=64)
+def _changed_in(module: ast.Module) -> frozenset[object]:
+    """The environment variables that a file's functions change; None for those they do not name."""
+    found: set[object] = set()
+    for node in (node for function in functions_in(module) for node in nodes_in(function)):
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            if ast.unparse(node.value) == "os.environ":
+                found.add(node.slice.value if isinstance(node.slice, ast.Constant) else None)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in CHANGES:
+            name = node.args[0] if node.args else None
+            found.add(name.value if isinstance(name, ast.Constant) else None)
+    return frozenset(found)
 
 
 BAD = (
@@ -123,6 +153,32 @@ class App:
         fullgraph="stale",
         inside=True,
     ),
+    Example(
+        # A variable that is set: each value is guarded.
+        code="""
+import os
+
+import torch
+
+os.environ["RATE"] = "1"
+
+
+@torch.compile
+def scaled(x):
+    return x * int(os.environ["RATE"])  # ~
+
+
+def serve(x):
+    for rate in range(4):
+        os.environ["RATE"] = str(rate)
+        x = scaled(x)
+    return x
+""",
+        run="serve, [(torch.ones(2, 4),)]",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
 )
 
 GOOD = (
@@ -144,7 +200,13 @@ class Layer(nn.Module):
 
     def forward(self, x):
         h = self.proj(x) * self.scale
+        if os.environ.get("LAYER_WIDE", "0") == "1":
+            h = h * 3
         return h * 2 if DEBUG else h
+
+
+def threads(count):
+    os.environ["OMP_NUM_THREADS"] = str(count)
 """,
         run="Layer(), [(torch.ones(2, 4),) for _ in range(2)]",
         default="clean",
