@@ -55,9 +55,7 @@ class Attributes(MutableMapping[str, T]):
 
     def modules(self) -> ValuesView[T]:
         """As `values`, where nobody asks for those that are certainly no modules."""
-        for what in list(self._postponed):
-            if what.modules:
-                self._do(what)
+        self._do_all(lambda what: bool(what.modules))
         return self._known.values()
 
     def values(self) -> ValuesView[T]:
@@ -66,12 +64,11 @@ class Attributes(MutableMapping[str, T]):
         return self._known.values()
 
     def _settle(self, name: str | None = None) -> None:
-        for what in list(self._postponed):
-            if name is None or name in what.names:
-                self._do(what)
+        self._do_all(lambda what: name is None or name in what.names)
 
-    def _do(self, what: Postponed) -> None:
-        if what in self._postponed:  # else it has been done meanwhile, or is being done
+    def _do_all(self, wanted: Callable[[Postponed], bool]) -> None:
+        # What is done may postpone a part of what it does, and ask for others itself.
+        while (what := next(filter(wanted, self._postponed), None)) is not None:
             self._postponed.remove(what)
             what.do()
             if self._as_kept is not None:

@@ -59,6 +59,18 @@ ASKED = {
         "self.prepare()\n---\ndef prepare(self): fill(self)\n---\ndef fill(model): model.mask = torch.ones(3) > 0",
         "self.mask",
     ),
+    "what a function is given by name": (
+        "self.prepare()\n"
+        "---\n"
+        "def prepare(self): fill(model=self)\n"
+        "---\n"
+        "def fill(model): model.mask = torch.ones(3) > 0",
+        "self.mask",
+    ),
+    "a module that a method registers": (
+        "self.prepare()\n---\ndef prepare(self): self.add_module('gate', nn.Sigmoid())",
+        "[part for part in self.children()]",
+    ),
     "what a loop fills": (
         "self.masks = []\n"
         "for mask in self.make(): self.masks.append(mask)\n"

@@ -159,7 +159,8 @@ def _may_be_module(value: ast.expr) -> bool:
 
 def _call(node: ast.Call, receiver: str, effects: _Effects) -> None:
     function, first = node.func, node.args[0] if node.args else None
-    takes_it = isinstance(first, ast.Name) and first.id == receiver
+    given = (first, *[keyword.value for keyword in node.keywords])
+    takes_it = any(isinstance(value, ast.Name) and value.id == receiver for value in given)
     if isinstance(function, ast.Name) and function.id in ("setattr", "delattr"):
         if takes_it:
             _set(node.args[1] if len(node.args) > 1 else None, True, effects)
