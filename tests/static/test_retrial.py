@@ -276,6 +276,51 @@ def test_of_a_unit_that_asks_too_much_the_rest_is_not_kept(objects: Project, mon
     assert objects.edited("return x * self.weight", "return self.weight * x")
 
 
+BASE = """import torch
+
+class Base(torch.nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.a_count, self.a_name = 4, "name"
+        name = kind + "_count"
+        self.width = self.pick(3)
+        # all is set
+
+    def pick(self, what):
+        return what
+"""
+HEIR = """import torch
+from lib.ops import Base
+
+class Model(Base):
+    def forward(self, x: torch.Tensor):
+        if isinstance(self.width, int):
+            print(x)
+        return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "again"),
+    [
+        ("        # all is set\n", "        done = True\n", False),
+        ("self.pick(3)", "self.pick(None)", True),
+        ("        # all is set\n", "        self.width = self.pick(None)\n", True),
+        ("return what", "return [what]", True),
+    ],
+)
+def test_what_a_base_class_puts_off_counts(project: Project, old: str, new: str, again: bool) -> None:
+    project.ops.write_text(BASE)
+    project.model.write_text(HEIR)
+    assert project.edited(old, new) == again
+
+
+def test_a_name_that_is_put_together_for_what_is_put_off_counts(project: Project) -> None:
+    project.ops.write_text(BASE.replace("self.pick(3)", "self.pick(getattr(self, name))"))
+    project.model.write_text(HEIR)
+    assert project.edited('kind + "_count"', 'kind + "_name"')
+
+
 def test_methods_are_edited_one_after_another(objects: Project) -> None:
     assert not objects.edited("return x * self.weight", "return self.weight * x")
     assert not objects.edited("return n // 2", "return n // 3")
@@ -316,7 +361,11 @@ def test_a_function_that_tells_whether_its_argument_is_none_counts_where_it_is_a
     [
         ({"code": "1"}, {"code": "2"}, True),
         ({"code": "1"}, {"code": "1", "body f": "1"}, True),
-        ({"code": "1"}, {"code": "1", "body g": "1"}, False),
+        ({"code": "1"}, {"code": "1", "body g": "1"}, True),  # which is made of the code
+        ({"surface": "1"}, {"surface": "1", "body g": "1"}, False),
+        ({"code": "1"}, {"surface": "1", "names": "1", "class C": "1"}, True),
+        ({"code": "1"}, {"starts": "1"}, False),
+        ({"code": "1"}, {"head": "1"}, False),
         ({"surface": "1"}, {"names": "1"}, True),
         ({"body g": "1"}, {"names": "1"}, False),
         ({"names": "1"}, {"surface": "1"}, False),

@@ -79,10 +79,18 @@ def _can_wait(node: ast.stmt, function: FunctionNode, receiver: str) -> bool:
     inside = nodes_in(node)
     if not isinstance(called, ast.Call) or not starts_with(called.func, receiver):
         return False
-    if any(isinstance(part, _ENDS if isinstance(node, ast.For) else _BEHIND) for part in inside):
+    if any(isinstance(part, _ENDS if isinstance(node, ast.For) else _BEHIND) or _asks_by_name(part) for part in inside):
         return False
     bound = {part.id for part in inside if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
     return not any(isinstance(part, ast.Name) and part.id in bound for part in _others(function, inside))
+
+
+def _asks_by_name(node: ast.AST) -> bool:
+    """Whether an expression is `getattr(self, name)`: what the rest of the function makes the name of counts there."""
+    called = node.func if isinstance(node, ast.Call) and len(node.args) > 1 else None
+    if not isinstance(called, ast.Name) or not isinstance(node, ast.Call):
+        return False
+    return called.id == "getattr" and not isinstance(node.args[1], ast.Constant)
 
 
 def _is_read_later(node: ast.stmt, function: FunctionNode, receiver: str, owner: Instance) -> bool:

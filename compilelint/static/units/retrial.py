@@ -13,7 +13,7 @@ from compilelint.static.flagging.flag import Flagger
 from compilelint.static.flagging.view import FrameView
 from compilelint.static.project import contents
 from compilelint.static.project.definitions import ClassRef, FunctionRef, class_inside, function_inside
-from compilelint.static.project.parts import SURFACE, function_of
+from compilelint.static.project.parts import CODE, HEAD, STARTS, SURFACE, function_of
 from compilelint.static.project.program import Program
 from compilelint.static.tracer.transcripts import ReplayingTracer, replay
 from compilelint.static.tracer.written import Reader, Writer
@@ -34,7 +34,9 @@ class Read:
         for path, reading in self.files.items():
             parts = {part for part in reading.parts if function_of(part) != function}
             was = kept.get(path)
-            if was is not None and SURFACE in was.parts:
+            if was is not None and CODE in was.parts:
+                parts = {part for part in parts if part in (HEAD, STARTS)}  # all others are made of the code
+            elif was is not None and SURFACE in was.parts:
                 parts.discard(NAMES)  # all that a file binds is in its surface
             if was is None or (
                 was.parts and not (reading.parts and parts <= was.parts.keys())
