@@ -67,6 +67,10 @@ ASKED = {
         "def fill(model): model.mask = torch.ones(3) > 0",
         "self.mask",
     ),
+    "what a method with a positional receiver sets": (
+        "self.prepare()\n---\ndef prepare(self, /, width=3): self.register_buffer('mask', torch.ones(width))",
+        "self.mask",
+    ),
     "a module that a method registers": (
         "self.prepare()\n---\ndef prepare(self): self.add_module('gate', nn.Sigmoid())",
         "[part for part in self.children()]",

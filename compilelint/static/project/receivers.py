@@ -61,7 +61,7 @@ def sets_itself(node: ast.stmt, receiver: str) -> frozenset[str]:
 
 def receiver_of(function: Scope) -> str:
     """The first parameter of a function; "" where it has none."""
-    arguments = function.args.args
+    arguments = [*function.args.posonlyargs, *function.args.args]
     return arguments[0].arg if arguments else ""
 
 
