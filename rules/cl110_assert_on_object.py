@@ -47,6 +47,7 @@ from compilelint.static.values import (
 HAZARD = "graph-break"
 WATCH = Watch(nodes=(ast.Assert,))
 OBJECTS = ("torch.nn.", "torch.distributions.")
+CONTAINERS = frozenset({"ModuleList", "ModuleDict", "Sequential", "ParameterList", "ParameterDict"})
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
@@ -57,9 +58,9 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     while isinstance(asked, ast.BoolOp):  # Dynamo sees the jump over the message, which the last condition takes
         asked = asked.values[-1]
     kinds = [kind for kind in options(view.kind(asked)) if kind != NONE]
-    if kinds and all(map(is_object, kinds)):
+    if kinds and all(is_object(kind, view) for kind in kinds):
         text = view.text(asked)
-        instead = f"`assert len({text}) > 0`" if not isinstance(kinds[0], Instance) else f"`assert {text} is not None`"
+        instead = f"`assert len({text}) > 0`" if _has_length(kinds[0], view) else f"`assert {text} is not None`"
         yield Hit(
             asked,
             f"this assert asks `{text}` for its truth, of which Dynamo tries to make a tensor: the graph splits here",
@@ -68,22 +69,31 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         )
 
 
-def is_object(value: Value) -> bool:
+def _has_length(value: Value, view: View) -> bool:
+    """Whether the truth of `value` says how many entries it has."""
+    if isinstance(value, Instance):
+        methods = (part for owner in view.classes(value) for part in owner.body if isinstance(part, ast.FunctionDef))
+        return any(method.name == "__len__" for method in methods)
+    return not isinstance(value, ExternalInstance) or value.name.rpartition(".")[2] in CONTAINERS
+
+
+def is_object(value: Value, view: View) -> bool:
     """Whether Dynamo has neither a constant nor one tensor for `value`; of a container, for some part of it.
 
     What may be empty is left out: then the assert fails without the compiler too.
     """
     if isinstance(value, Instance):
-        return not is_enumeration(value.ref.node)
+        return not any(map(is_enumeration, view.classes(value)))
     if isinstance(value, ExternalInstance):
         return value.name.startswith(OBJECTS)
     if isinstance(value, Sequence) and value.form in ("list", "tuple"):
-        return any(map(_is_kept, (value.element,) if value.items is None else value.items))
-    return isinstance(value, Mapping) and any(map(_is_kept, [value.element, *(entry for _, entry in value.entries)]))
+        return any(_is_kept(part, view) for part in ((value.element,) if value.items is None else value.items))
+    parts = [value.element, *(entry for _, entry in value.entries)] if isinstance(value, Mapping) else []
+    return any(_is_kept(part, view) for part in parts)
 
 
-def _is_kept(part: Value) -> bool:
-    return all(isinstance(kind, Tensor) or is_object(kind) for kind in options(part))
+def _is_kept(part: Value, view: View) -> bool:
+    return all(isinstance(kind, Tensor) or is_object(kind, view) for kind in options(part))
 
 
 BAD = (
@@ -155,8 +165,12 @@ import torch
 from torch import nn
 
 
-class Mode(enum.Enum):
-    SUM = 1
+class Named(str, enum.Enum):
+    pass
+
+
+class Mode(Named):
+    SUM = "sum"
 
 
 class Pyramid(nn.Module):

@@ -280,6 +280,15 @@ def test_another_member_of_an_enumeration_is_another_value(more: str, driver: st
     assert [f.confidence for f in found] == ([confidence] if confidence else [])
 
 
+def test_members_may_be_defined_below_an_enumeration_of_the_project() -> None:
+    base = "class Named(enum.Enum): pass\nclass Task(Named):"
+    text = TASKS.replace("class Task(enum.Enum):", base).replace("{more}", "C = 2")
+    found = [
+        f for f in check({"main.py": text + "def handle(task: Task):\n    return front(x, task)"}) if f.rule == "CL618"
+    ]
+    assert base in text and len(found) == 1 and "another `Task`" in found[0].message
+
+
 @pytest.mark.parametrize("test", ["phase != Task.B", "Task.A == phase", "step.phase == Task.A"])
 def test_what_is_compared_with_a_member_of_an_enumeration_is_no_tensor(test: str) -> None:
     code = (

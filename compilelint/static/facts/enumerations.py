@@ -25,13 +25,19 @@ def enumeration_of(values: Iterable[Value], place: ast.expr, view: View) -> ast.
         if value == UNKNOWN or value == Scalar("object"):
             found.add(_compared_with(place, view))
         else:
-            found.add(next(filter(is_enumeration, view.classes(value)), None))
+            found.add(_enumeration(value, view))
     return found.pop() if len(found) == 1 else None
 
 
 def count(enumeration: ast.ClassDef) -> int:
     """How many members an enumeration has."""
     return sum(isinstance(part, ast.Assign) for part in enumeration.body)
+
+
+def _enumeration(value: Value, view: View) -> ast.ClassDef | None:
+    """The enumeration that a value is a member of, by whichever base it is one."""
+    classes = view.classes(value)
+    return classes[0] if any(map(is_enumeration, classes)) else None
 
 
 def _compared_with(place: ast.expr, view: View) -> ast.ClassDef | None:
