@@ -2,19 +2,26 @@
 
 ## What it does
 Finds a list or deque that outlives the call, to which compiled code adds an entry per call and which keeps the last
-few: `self.history.append(h)` followed by `if len(self.history) > n: self.history.pop(0)`, `self.history =
-(self.history + [h])[-n:]`, or `deque(maxlen=n)`. It reports where the function first uses it.
+few: `self.history.append(h)` followed by `if len(self.history) > n: self.history.pop(0)`, `self.history = (self.history
++ [h])[-n:]`, or `deque(maxlen=n)`. It reports where the function first uses it. And a `deque(maxlen=n)` that starts
+full, where it is read after `append`.
 
 ## Why it costs
 Dynamo guards on the length. Until the history is full each call finds another one and compiles again: measured on torch
 2.13, a window of 3 compiles four times. A window of 8 or more hits the recompile limit before it is full, and the
-function runs uncompiled from there on. Every reset starts with lengths that are compiled already.
+function runs uncompiled from there on. A full `deque(maxlen=n)` keeps, while Dynamo traces, the entry that it drops:
+what reads it after `append` computes with one too many (measured on torch 2.11, 2.13 and 2.14). Every reset starts with
+lengths that are compiled already.
 
 ## Write instead
 - Keep the history in one tensor of fixed size and roll it: `self.history = self.history.roll(1, 0)`, then
   `self.history[0] = h`, with a buffer for how much of it counts.
-- Fill it with copies of the first entry, so that the length never changes.
+- Fill a list with copies of the first entry, so that the length never changes.
 - Or keep it in the calling code.
+
+## Limits
+A list that starts full, or that drops its first entry for each new one (`self.history[1:] + [h]`), is as long in
+each call and is left alone.
 
 ## References
 PyTorch documentation "Dealing with Recompilations".
@@ -28,6 +35,7 @@ from collections.abc import Iterator
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.state import (
     class_node,
+    functions_in,
     held,
     is_same_object_next_call,
     mentions,
@@ -48,15 +56,32 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if place is None or not isinstance(node, (ast.Call, ast.Assign)) or not is_same_object_next_call(place, view):
         return
     kept_short = isinstance(node, ast.Assign) or _is_cut(place, view)
-    if _is_short_deque(place, view) or (_is_list(place, view) and kept_short):
+    is_deque = _is_short_deque(place, view)
+    if is_deque and _starts_full(place, view):
+        yield from _one_too_many(place, node, view)
+    elif is_deque or (_is_list(place, view) and kept_short and not _starts_full(place, view)):
         read = read_before(place, node, view)
         yield Hit(
             read or (node.value if isinstance(node, ast.Assign) else node),
             f"`{view.text(place)}` gets longer with each call{f' (line {node.lineno})' if read is not None else ''}"
             " until it is full, and Dynamo guards on its length: each length compiles again",
-            "keep the last entries in one tensor of fixed size (`roll` it and write the new one), or fill the history"
+            "keep the last entries in one tensor of fixed size (`roll` it and write the new one), or fill a list"
             " with copies of the first entry",
             "likely",
+        )
+
+
+def _one_too_many(place: ast.Attribute, append: ast.Call | ast.Assign, view: View) -> Iterator[Hit]:
+    """A deque that is full from the start and is read behind the call that adds to it."""
+    reads = (node for node in own_nodes(view.function) if isinstance(node, ast.Attribute) and same_place(node, place))
+    if any(read.lineno > append.lineno for read in reads):
+        yield Hit(
+            append,
+            f"`{view.text(place)}` is full: while Dynamo traces, it keeps the entry that its `maxlen` drops, and what"
+            " reads it from here on sees one too many",
+            "drop the entry before adding one (`popleft()`), or keep the last entries in one tensor of fixed size",
+            "likely",
+            hazard="stale-result",
         )
 
 
@@ -72,11 +97,18 @@ def _added_to(node: ast.AST) -> ast.Attribute | None:
 
 
 def _is_window(value: ast.expr, place: ast.expr) -> bool:
-    """`(place + [x])[-n:]`, `[*place, x][-n:]`, `place[1:] + [x]` and the like."""
+    """`(place + [x])[-n:]`, `[*place, x][-n:]`, `place[-n:] + [x]` and the like.
+
+    `place[1:] + [x]` gives away as many as it gets and is as long as before.
+    """
     if isinstance(value, ast.Subscript):
         return isinstance(value.slice, ast.Slice) and _is_longer(value.value, place)
     return _is_longer(value, place) and any(
-        isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Slice) and same_place(part.value, place)
+        isinstance(part, ast.Subscript)
+        and isinstance(part.slice, ast.Slice)
+        and same_place(part.value, place)
+        and not isinstance(part.slice.lower, ast.Constant)
+        and not (part.slice.lower is None and isinstance(part.slice.upper, ast.UnaryOp))
         for part in ast.walk(value)
     )
 
@@ -108,6 +140,27 @@ def _is_short_deque(place: ast.Attribute, view: View) -> bool:
         and any(keyword.arg == "maxlen" for keyword in part.value.keywords)
         for part in ast.walk(owner)
     )
+
+
+def _starts_full(place: ast.Attribute, view: View) -> bool:
+    """Whether whatever else writes the history fills it: `[start for _ in range(n)]`, `deque([start] * n, n)`."""
+    stored = [
+        value
+        for owner in view.classes(view.kind(place.value))
+        for method in functions_in(owner)
+        if method is not view.function
+        for _, value in written(place, method)
+    ]
+    return bool(stored) and all(map(_has_entries, stored))
+
+
+def _has_entries(value: ast.expr | None) -> bool:
+    if isinstance(value, ast.Call):
+        return ast.unparse(value.func).endswith(("deque", "list")) and bool(value.args) and _has_entries(value.args[0])
+    if isinstance(value, (ast.List, ast.Tuple)):
+        return bool(value.elts)
+    is_repeated = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult)
+    return is_repeated or isinstance(value, (ast.ListComp, ast.GeneratorExp))
 
 
 def _is_cut(place: ast.expr, view: View) -> bool:
@@ -244,6 +297,27 @@ class Pipeline:
         fullgraph="recompile",
         inside=True,
     ),
+    Example(
+        code="""\
+from collections import deque
+
+import torch
+from torch import nn
+
+
+class Summed(nn.Module):
+    def __init__(self, steps=3):
+        super().__init__()
+        self.recent = deque([torch.zeros(2, 4) for _ in range(steps)], maxlen=steps)
+
+    def forward(self, x):
+        self.recent.append(x + 1)  # ~
+        return sum(self.recent)
+""",
+        run="(Summed(), [(torch.full((2, 4), float(n)),) for n in range(1, 6)])",
+        default="stale",
+        fullgraph="stale",
+    ),
 )
 
 GOOD = (
@@ -293,6 +367,30 @@ class Windowed(nn.Module):
         return sum(last) + len(self.sizes[-2:] + [4])
 """,
         run="(Windowed(), [(torch.ones(2, 4),) for _ in range(3)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+    Example(
+        # What starts full stays as long, and what drops an entry for each new one.
+        code="""\
+import torch
+from torch import nn
+
+
+class Delayed(nn.Module):
+    def __init__(self, steps=3):
+        super().__init__()
+        self.window = [torch.zeros(2, 4) for _ in range(steps)]
+        self.line = []
+        for _ in range(steps):
+            self.line = self.line + [torch.zeros(2, 4)]
+
+    def forward(self, x):
+        self.window = (self.window + [x * 2])[-3:]
+        self.line = self.line[1:] + [x * 3]
+        return sum(self.window) + sum(self.line)
+""",
+        run="(Delayed(), [(torch.ones(2, 4),) for _ in range(5)])",
         default="clean",
         fullgraph="clean",
     ),
