@@ -21,7 +21,8 @@ of offloading: `torch.utils.checkpoint` compiles.
 ## Limits
 `x.requires_grad`, `x.is_leaf`, `parameter.grad` and `grad_fn` of a tensor without a history are read without a break.
 Reads of `grad_fn` are reported on results of a known module, where the history is called or looked into, and behind
-`if y.requires_grad`. Measured on torch 2.13.
+`if y.requires_grad`; an argument that is compared with None there may be a leaf and is left alone. Measured on torch
+2.13.
 
 ## References
 torch.compile documentation: "Common Graph Breaks"; torch.func documentation. GB0104, GB0142, GB8985, GB9186.
@@ -34,6 +35,7 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.questions import assigned_once
+from compilelint.static.facts.state import parameters
 from compilelint.static.values import tensor_certainty
 
 HAZARD = "graph-break"
@@ -92,6 +94,9 @@ def has_history(node: ast.Attribute, view: View) -> bool:
     above = next(view.parents(node), None)
     if isinstance(above, ast.Attribute) or (isinstance(above, ast.Call) and above.func is node):
         return True
+    given = isinstance(node.value, ast.Name) and node.value.id in parameters(view.function)
+    if given and isinstance(above, ast.Compare):
+        return False  # an input may be a leaf, which wants a gradient and has no history
     asked = f"{ast.unparse(node.value)}.requires_grad"
     below: ast.AST = node
     for parent in view.parents(node):
@@ -193,6 +198,7 @@ class Potential(nn.Module):
 
     def forward(self, positions):
         if positions.requires_grad:
+            assert positions.grad_fn is None, "positions are no results"
             positions = positions.detach()
         if positions.grad_fn is None:
             positions = positions * 1.0
