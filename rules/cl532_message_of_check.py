@@ -35,9 +35,9 @@ from collections.abc import Iterator
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.questions import last_name
-from compilelint.static.facts.state import loads, own_names, own_statements
+from compilelint.static.facts.state import loads, own_names, own_statements, written
 from compilelint.static.project.syntax import nodes_in
-from compilelint.static.values import UNKNOWN, Instance, Sequence, Value, options, tensor_certainty
+from compilelint.static.values import UNKNOWN, Instance, Mapping, Sequence, Tensor, Value, options, tensor_certainty
 
 HAZARD = "graph-break"
 CHECKS = frozenset(f"torch._check{which}" for which in ("", "_value", "_type", "_index", "_not_implemented"))
@@ -59,7 +59,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
                 node,
                 f"the message of `{view.text(node)}` is a string, where Dynamo expects a function: it splits the graph"
                 " here, whether the check holds or not",
-                "make it a function that reads plain values only: `lambda: " + view.text(message) + "`",
+                _as_function(message, view),
             )
         return
     function = _function_of(message, view)
@@ -84,6 +84,14 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         )
 
 
+def _as_function(message: ast.expr, view: View) -> str:
+    """How to write a text as a function; what it reads that a function may not, has to be taken out before."""
+    told = f"make it a function that reads plain values only: `lambda: {view.text(message)}`"
+    parts = [part for part in ast.walk(message) if isinstance(part, ast.Name)]
+    bad = sorted({part.id for part in parts if part.id == "self" or _unreadable(view.kind(part)) is not None})
+    return f"{told}, with what it shows of `{bad[0]}` in a variable (`shape = x.shape`)" if bad else told
+
+
 def _is_text(message: ast.expr) -> bool:
     return isinstance(message, ast.JoinedStr) or (isinstance(message, ast.Constant) and isinstance(message.value, str))
 
@@ -104,15 +112,32 @@ def _read_around(function: ast.Lambda | ast.FunctionDef, view: View) -> Iterator
     body = [function.body] if isinstance(function, ast.Lambda) else function.body
     read = {part.id for statement in body for part in nodes_in(statement) if isinstance(part, ast.Name)}
     for name in sorted(read & outer):
-        kinds = [view.kind(use) for use in loads(name, view.function) if view.reached(use)]
-        kind = kinds[0] if kinds else UNKNOWN
-        certainty = _tensors(kind)
-        if certainty is not None:
-            yield name, "a tensor", certainty
-        elif _is_object(kind) or (name == "self" and "." in view.qualname):
+        found = _unreadable(_kind_at(name, function, view))
+        if found is not None:
+            yield name, *found
+        elif name == "self" and "." in view.qualname:
             yield name, "an object", "certain"
         elif view.torch < CLOSES_OVER_VALUES:
             yield name, "a variable around it", "certain"
+
+
+def _kind_at(name: str, function: ast.AST, view: View) -> Value:
+    """What a variable holds where the function that reads it is written."""
+    line = function.lineno  # type: ignore[attr-defined]
+    bound = [(statement.lineno, value) for statement, value in written(ast.Name(name, ast.Load()), view.function)]
+    since, value = max((each for each in bound if each[0] < line), key=lambda each: each[0], default=(0, None))
+    uses = [use for use in loads(name, view.function) if use.lineno > since and view.reached(use)]
+    if uses and (uses[0].lineno <= line or value is None):
+        return view.kind(uses[0])
+    return UNKNOWN if value is None else view.kind(value)
+
+
+def _unreadable(kind: Value) -> tuple[str, Confidence] | None:
+    """What a value is that a message cannot show, and how sure that is."""
+    certainty = _tensors(kind)
+    if certainty is not None:
+        return "a tensor" if isinstance(kind, Tensor) else "which may hold a tensor", certainty
+    return ("an object", "certain") if _is_object(kind) else None
 
 
 def _is_object(value: Value) -> bool:
@@ -120,10 +145,13 @@ def _is_object(value: Value) -> bool:
 
 
 def _tensors(value: Value) -> Confidence | None:
-    """How sure it is that a value is a tensor, or a list or tuple of tensors."""
+    """How sure it is that a value is a tensor, or a list, tuple or dict with one."""
+    parts = [value]
     if isinstance(value, Sequence) and value.form != "size":
-        return next((found for item in value.items or () if (found := tensor_certainty(item)) is not None), None)
-    return tensor_certainty(value)
+        parts = [value.element] if value.items is None else list(value.items)
+    elif isinstance(value, Mapping):
+        parts = [value.element, *(entry for _, entry in value.entries)]
+    return next((found for part in parts if (found := tensor_certainty(part)) is not None), None)
 
 
 BAD = (
@@ -167,6 +195,8 @@ def pair(a: torch.Tensor, b: torch.Tensor):
         return f"{a.dtype} and {b.dtype}"
 
     torch._check_type(a.dtype == b.dtype, differ)  # ~
+    parts = {"a": a}
+    torch._check(a.dim() == b.dim(), lambda: f"{len(parts)} part")  # ~
     return a + b
 """,
         run="(Pair(), [(torch.ones(2), torch.ones(2))])",
@@ -211,6 +241,10 @@ class Head(nn.Module):
         torch._check_value(shape[-1] == width, lambda: f"expected {width} features, got {shape}")
         torch._check_type(x.is_floating_point(), lambda dtype=x.dtype: f"expected floats, got {dtype}")
         torch._check(mask is None, lambda: f"no mask is taken, got {mask}")
+        found = self.proj(x)
+        kept = found * 2
+        found = tuple(found.shape)
+        torch._check(kept.dim() == 2, lambda: f"a matrix is due, not {found}")
         return self.proj(x)
 """,
         run="(Head(), [(torch.ones(2, 4),)])",
