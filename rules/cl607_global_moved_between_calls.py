@@ -4,8 +4,8 @@
 
 Finds the first read, in compiled code, of a module-level name or of an entry of a module-level dict that another
 function of the file sets to a value that is not constant: `SETTINGS["theta"] = theta`, or `global SCALE; SCALE =
-scale`. Where that function calls nothing and nobody in the file calls it, it may be called once: then the finding
-is `possible`.
+scale`. Where that function calls nothing but to check or convert what it sets, and nobody in the file calls it, it may
+be called once: then the finding is `possible`.
 
 ## Why it costs
 
@@ -29,7 +29,7 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.questions import last_name
-from compilelint.static.facts.state import first_read, globals_set, is_global, used_at
+from compilelint.static.facts.state import first_read, globals_set, is_global, own_nodes, used_at
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import Const, Scalar, Value, options
 
@@ -39,6 +39,10 @@ WATCH = Watch(
     files=lambda module: bool(globals_set(module)),
     syntax=lambda node, module: _setters(node, module) != [],
 )
+CHECKING = frozenset(
+    "int float bool str len isinstance issubclass hasattr type tuple list set lower upper strip".split()
+)
+"""What a function calls to check or convert a setting."""
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
@@ -61,13 +65,15 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 
 def _is_used(function: ast.AST, module: ast.Module) -> bool:
-    """Whether a function that sets the global calls something as well, or is called in its file.
+    """Whether a function that sets the global does something with it as well, or is called in its file.
 
     What a file only offers to others (`set_backend(name)`) is mostly called once, when a program starts.
     """
     if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return True
-    if any(isinstance(node, ast.Call) for statement in function.body for node in nodes_in(statement)):
+    refused = {part for node in own_nodes(function) if isinstance(node, ast.Raise) for part in nodes_in(node)}
+    calls = (node for node in own_nodes(function) if isinstance(node, ast.Call) and node not in refused)
+    if any(last_name(call.func) not in CHECKING for call in calls):
         return True
     return any(isinstance(node, ast.Call) and last_name(node.func) == function.name for node in nodes_in(module))
 
@@ -192,7 +198,9 @@ LIMIT = 2
 def set_limit(limit):
     \"\"\"For all layers, before the first call.\"\"\"
     global LIMIT
-    LIMIT = limit
+    if not isinstance(limit, (int, float)):
+        raise TypeError(f"a number is needed, got {type(limit)}")
+    LIMIT = float(limit)
 
 
 class Clipped(nn.Module):

@@ -54,7 +54,7 @@ INSTEAD = "read it once, at import or in `__init__`, and keep the result in an a
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the read of the environment."""
     if isinstance(node, ast.Subscript):
-        if _is_changed(node.slice, view.module):
+        if _is_changed(node.slice, view.module, again=True):
             yield Hit(
                 node,
                 f"`{view.text(node)}` is looked up while Dynamo traces and guarded: each new value compiles again",
@@ -97,26 +97,39 @@ def _asks_environ(node: ast.Compare, view: View) -> bool:
     return is_known or ast.unparse(where) == "os.environ"
 
 
-def _is_changed(variable: ast.expr | None, module: ast.Module) -> bool:
-    """Whether the file itself changes an environment variable while it runs, or one that may be it."""
-    changed = _changed_in(module)
+def _is_changed(variable: ast.expr | None, module: ast.Module, *, again: bool = False) -> bool:
+    """Whether the file itself changes an environment variable while it runs, or one that may be it.
+
+    With `again`, more than once to a text that is written down.
+    """
+    once, more = _changed_in(module)
+    changed = more if again else once | more
     if not isinstance(variable, ast.Constant):
         return bool(changed)
     return not changed.isdisjoint({variable.value, None})
 
 
 @lru_cache(maxsize=64)
-def _changed_in(module: ast.Module) -> frozenset[object]:
-    """The environment variables that a file's functions change; None for those they do not name."""
-    found: set[object] = set()
+def _changed_in(module: ast.Module) -> tuple[frozenset[object], frozenset[object]]:
+    """The environment variables that a file's functions set to one text, and those that they change otherwise.
+
+    None stands for those that they do not name.
+    """
+    texts: dict[object, set[object]] = {}
     for node in (node for function in functions_in(module) for node in nodes_in(function)):
-        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
-            if ast.unparse(node.value) == "os.environ":
-                found.add(node.slice.value if isinstance(node.slice, ast.Constant) else None)
+        if isinstance(node, (ast.Assign, ast.Delete)):
+            for target in node.targets:
+                if isinstance(target, ast.Subscript) and ast.unparse(target.value) == "os.environ":
+                    value = _constant(node.value) if isinstance(node, ast.Assign) else None
+                    texts.setdefault(_constant(target.slice), set()).add(value)
         elif isinstance(node, ast.Call) and ast.unparse(node.func) in CHANGES:
-            name = node.args[0] if node.args else None
-            found.add(name.value if isinstance(name, ast.Constant) else None)
-    return frozenset(found)
+            texts.setdefault(_constant(node.args[0] if node.args else None), set()).add(None)
+    once = frozenset(name for name, values in texts.items() if len(values) == 1 and None not in values)
+    return once, frozenset(texts) - once
+
+
+def _constant(node: ast.expr | None) -> object:
+    return node.value if isinstance(node, ast.Constant) else None
 
 
 BAD = (
@@ -207,6 +220,16 @@ class Layer(nn.Module):
 
 def threads(count):
     os.environ["OMP_NUM_THREADS"] = str(count)
+
+
+class Scaled(nn.Module):
+    def forward(self, x):
+        return x * int(os.environ["SCALED_BY"])
+
+
+def main():
+    os.environ["SCALED_BY"] = "2"
+    return Scaled()(torch.ones(2))
 """,
         run="Layer(), [(torch.ones(2, 4),) for _ in range(2)]",
         default="clean",
