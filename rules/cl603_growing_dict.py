@@ -103,7 +103,7 @@ def _is_dict(value: Value) -> bool:
 
 def _fixed(key: ast.expr, view: View) -> bool:
     """Whether the key is the same for every call of one object on one device."""
-    if isinstance(view.kind(key), Const):
+    if all(isinstance(view.kind(part), Const) for part in (key.elts if isinstance(key, ast.Tuple) else [key])):
         return True
     parts = [part for part in ast.walk(key) if isinstance(part, (ast.Name, ast.Attribute))]
     if any(isinstance(part, ast.Attribute) and part.attr in FIXED for part in parts):
@@ -265,7 +265,9 @@ class Rotary(nn.Module):
     def forward(self, x):
         if str(x.device) not in self.tables:
             self.tables[str(x.device)] = torch.arange(self.dim, device=x.device).float()
-        return x * self.tables[str(x.device)]
+        if ("shift", 1) not in self.tables:
+            self.tables["shift", 1] = torch.ones(self.dim)
+        return x * self.tables[str(x.device)] + self.tables["shift", 1]
 """,
         run="Rotary(), [(torch.ones(2, 4),) for _ in range(3)]",
         default="recompile",

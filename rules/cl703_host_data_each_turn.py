@@ -84,12 +84,16 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 def _same_each_turn(call: ast.Call, view: View) -> Iterator[Hit]:
     """A tensor of literals that a loop over batches makes on every turn; what comes with a batch is new each time."""
     made = call.func.value if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call) else call
-    if made.args and _is_written_down(made.args[0]):
+    if (
+        made.args
+        and _is_written_down(made.args[0])
+        and any(isinstance(p, ast.Constant) for p in ast.walk(made.args[0]))
+    ):
         yield Hit(
             call,
             f"`{view.text(call)}` copies the same numbers to the device on every turn of the loop: the memory is not"
             " pinned, so the host waits for the copy and for the GPU before it",
-            "make it once, before the loop",
+            "make it once, before the loop; what is added to in place, on the device (`torch.zeros(…, device=…)`)",
             confidence="likely",
         )
 
@@ -191,7 +195,8 @@ def train(net, loader, device, opt):
     for step, (x, length) in enumerate(loader):
         lengths = torch.tensor(length, device=device)
         rate = torch.tensor([0.1 * step], device=device)
-        loss = (fast(x, lengths) * weight * rate).mean()
+        found = torch.tensor([], device=device)
+        loss = (fast(x, lengths) * weight * rate).mean() + found.sum()
         loss.backward()
         opt.step()
 """,
