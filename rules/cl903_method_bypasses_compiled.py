@@ -27,7 +27,7 @@ PyTorch documentation, `torch.compile` and `torch.nn.Module.compile`.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.state import own_names
@@ -89,13 +89,23 @@ def _is_compiled_in_place(model: str, view: View) -> bool:
 
     A kind does not tell: a class may have many objects, of which one is compiled.
     """
-    scope = view.module if "." in model or model not in own_names(view.function) else view.function
+    scope: ast.AST = view.module if "." in model or model not in own_names(view.function) else view.function
+    owner = view.qualname.partition(".")[0]
+    for part in view.module.body:
+        if isinstance(part, ast.ClassDef) and part.name == owner and any(map(_sets(model), nodes_in(part))):
+            scope = part
     nodes = nodes_in(scope)
     compiles = any(isinstance(node, ast.Call) and ast.unparse(node.func) == f"{model}.compile" for node in nodes)
-    return compiles and not any(
-        isinstance(node, ast.Assign) and any(ast.unparse(target) == f"{model}.forward" for target in node.targets)
-        for node in nodes
-    )
+    return compiles and not any(map(_sets(f"{model}.forward"), nodes))
+
+
+def _sets(place: str) -> Callable[[ast.AST], bool]:
+    """A question to a node: whether it sets what is spelled like this."""
+    return lambda node: isinstance(node, (ast.Attribute, ast.Name)) and _is_store(node) and ast.unparse(node) == place
+
+
+def _is_store(node: ast.Attribute | ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Store)
 
 
 def _calls_only_forward(name: str, classes: tuple[ast.ClassDef, ...]) -> bool:
@@ -229,6 +239,14 @@ class Service:
     def __call__(self, x):
         score = self.net(x) + self.other.forward(x) + self.wrapped.forward(x) + self.plain.forward(x)
         return score, self.net.rank(x), self.other.probability(x), self.plain.probability(x)
+
+
+class Plain:
+    def __init__(self):
+        self.net = Scorer()
+
+    def __call__(self, x):
+        return self.net.forward(x)
 """,
     ),
     Example(

@@ -31,12 +31,13 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.questions import last_name
-from compilelint.static.facts.state import names_in, own_nodes
+from compilelint.static.facts.state import names_in, own_nodes, written
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import Compiled, options
 
 HAZARD = "placement"
 WATCH = Watch(nodes=(ast.Call,), names=frozenset({"state_dict"}), regions=frozenset({"host"}))
+COPYING = frozenset({"dict", "OrderedDict", "copy", "deepcopy", "items"})
 SAVING = frozenset({"save", "save_file", "save_checkpoint", "dump"})
 
 
@@ -63,9 +64,31 @@ def _is_saved(call: ast.Call, view: View) -> bool:
             return True
         if isinstance(parent, ast.Assign):
             names = {target.id for target in parent.targets if isinstance(target, ast.Name)}
+            if any(names & names_in(value) for name in names for value in _anew(name, parent, view)):
+                return False  # `state = {rename(key): value for key, value in state.items()}`
             later = (node for node in own_nodes(view.function) if _saves(node) and node.lineno > parent.lineno)  # type: ignore[attr-defined]
             return any(names & names_in(argument) for node in later for argument in node.args)  # type: ignore[attr-defined]
+        if not _keeps_keys(parent):
+            return False
     return False
+
+
+def _anew(name: str, after: ast.Assign, view: View) -> Iterator[ast.expr]:
+    """What a variable is set to after a statement."""
+    for statement, value in written(ast.Name(name, ast.Load()), view.function):
+        if value is not None and statement.lineno > after.lineno:
+            yield value
+
+
+def _keeps_keys(node: ast.AST) -> bool:
+    """Whether what is made of a state there has its keys: a copy, a dict or list with it, `{k: v.cpu() for …}`."""
+    if isinstance(node, ast.Call):
+        return last_name(node.func) in COPYING
+    if isinstance(node, ast.DictComp):
+        return isinstance(node.key, ast.Name)
+    return isinstance(node, (ast.Dict, ast.Tuple, ast.List, ast.keyword, ast.comprehension)) or (
+        isinstance(node, ast.Attribute) and node.attr in COPYING
+    )
 
 
 def _saves(node: ast.AST) -> bool:
@@ -114,6 +137,7 @@ class Trainer:
             torch.save(checkpoint, path)
         weights = self.model.state_dict()  # ~
         torch.save(dict(weights), path)
+        torch.save({name: value.cpu() for name, value in self.model.state_dict().items()}, path)  # ~
 """,
     ),
 )
@@ -134,6 +158,10 @@ def train(path):
     state = {"model": model.state_dict()}
     torch.save(state, path)
     compiled.load_state_dict(before)
+    count = sum(value.numel() for value in compiled.state_dict().values())
+    renamed = compiled.state_dict()
+    renamed = {key.split(".", 1)[1]: value for key, value in renamed.items()}
+    torch.save({"count": count, "model": renamed}, path)
     model.compile()
     torch.save(model.state_dict(), path)
 """,
