@@ -274,7 +274,8 @@ TEST = "def test_decode(): assert decode(Fake(), 1) == 1\n"
     ("name", "text", "looked_at"),
     [
         ("test_decode.py", STAND_IN + TEST, False),
-        ("decode_test.py", STAND_IN + "class TestDecode: pass\n", False),
+        ("decode_test.py", STAND_IN + "class TestDecode:\n    def test_it(self): pass\n", False),
+        ("decode_test.py", STAND_IN + "class TestTimeAugmentation: pass\n", True),
         ("conftest.py", STAND_IN + "import pytest\n", False),
         ("test_decode.py", STAND_IN + TEST + "step = torch.compile(Fake())\n", True),
         ("test_decode.py", STAND_IN, True),

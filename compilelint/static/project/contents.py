@@ -57,10 +57,17 @@ def only_tests(module: ModuleIndex) -> bool:
         name.startswith("test_") or name.endswith("_test.py") or name == "conftest.py"
     ):
         return False
-    tests = any(node.name.startswith(("test", "Test")) for node in _definitions(module.tree.body))
+    tests = any(_is_test(node) for node in _definitions(module.tree.body))
     return tests or any(
         isinstance(to, Import) and to.module in ("pytest", "unittest") for to in module.bindings.values()
     )
+
+
+def _is_test(node: FunctionNode | ast.ClassDef) -> bool:
+    """Whether pytest takes a definition for a test; of a class some method has to be one."""
+    if isinstance(node, ast.ClassDef):
+        return node.name.startswith("Test") and any(map(_is_test, _definitions(node.body)))
+    return node.name.startswith("test")
 
 
 def host_function(ref: FunctionRef, module: ModuleIndex) -> bool:
