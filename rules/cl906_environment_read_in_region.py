@@ -3,7 +3,7 @@
 ## What it does
 
 Finds `os.getenv(name)`, `os.environ.get(name)` and `name in os.environ` in compiled code, and `os.environ[name]` where
-the file changes that variable.
+functions of the file set that variable, other than once to a text that is written down.
 
 ## Why it costs
 
@@ -100,7 +100,7 @@ def _asks_environ(node: ast.Compare, view: View) -> bool:
 def _is_changed(variable: ast.expr | None, module: ast.Module, *, again: bool = False) -> bool:
     """Whether the file itself changes an environment variable while it runs, or one that may be it.
 
-    With `again`, more than once to a text that is written down.
+    With `again`, other than once to a text that is written down: then it may be another one at the next call.
     """
     once, more = _changed_in(module)
     changed = more if again else once | more
