@@ -180,6 +180,7 @@ class Head(nn.Module):
         assert x.dim() == 2 and torch.isfinite(x).all()
         for row in range(2):
             assert x[row].sum() < 1e6
+            labels = labels + row
         return self.proj(x)[:, 0] * labels
 """,
         run="(Head(), [(torch.ones(2, 4), torch.tensor([0, 1]))])",

@@ -34,6 +34,8 @@ ID_IN_LINK = re.compile(r"/gb(\d{4})\.html")
 
 REFERENCE = "2.13"
 """The torch whose behaviour the examples claim. What others do is in docs/observed."""
+REFERENCE_PYTHON = "3.11"
+"""The Python under which it is: Dynamo reads bytecode, so loops and assertions may fare differently in another."""
 
 Compile = Callable[..., Any]
 Results = list[tuple[str, Any]]
@@ -83,6 +85,11 @@ def examples_of(rule: Rule) -> Iterator[tuple[str, Example]]:
 def minor_version() -> str:
     """`2.13` for torch 2.13.0+cpu."""
     return ".".join(torch.__version__.split("+")[0].split(".")[:2])
+
+
+def running_python() -> str:
+    """`3.11` for Python 3.11.7."""
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def observed_file(version: str) -> Path:

@@ -16,7 +16,16 @@ from pathlib import Path
 import torch
 
 from compilelint.rulebook import load_rules
-from tools.measure_example import REFERENCE, Observed, examples_of, measure, minor_version, observed_file
+from tools.measure_example import (
+    REFERENCE,
+    REFERENCE_PYTHON,
+    Observed,
+    examples_of,
+    measure,
+    minor_version,
+    observed_file,
+    running_python,
+)
 
 
 def main() -> int:
@@ -34,7 +43,8 @@ def main() -> int:
         for key in chosen:
             seen = measured[key] = measure(examples[key], Path(folder) / f"{key.replace('/', '_')}.py")
             claimed = (examples[key].default, examples[key].fullgraph)
-            refuted = minor_version() == REFERENCE and claimed != (seen.default, seen.fullgraph)
+            is_reference = (minor_version(), running_python()) == (REFERENCE, REFERENCE_PYTHON)
+            refuted = is_reference and claimed != (seen.default, seen.fullgraph)
             wrong += refuted
             print(key, seen.default, seen.fullgraph, *seen.gb, f"  claims {claimed}" if refuted else "")
     if not args.only_print:
@@ -43,14 +53,28 @@ def main() -> int:
 
 
 def write(new: dict[str, object], known: set[str]) -> None:
-    """Merge `new` into the file of the installed version and drop what is said there about examples not `known`."""
+    """Merge `new` into the file of the installed version and drop what is said there about examples not `known`.
+
+    Under another Python than the reference only what differs there is kept, in a part of its own.
+    """
     file = observed_file(minor_version())
-    old = json.loads(file.read_text())["examples"] if file.exists() else {}
-    examples = {key: value for key, value in sorted({**old, **new}.items()) if key in known}
-    lines = ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in examples.items())
+    kept = json.loads(file.read_text()) if file.exists() else {"torch": torch.__version__, "examples": {}}
+    if running_python() == REFERENCE_PYTHON:
+        kept["torch"] = torch.__version__
+        kept["examples"] |= new
+    else:
+        others = kept.setdefault(f"python {running_python()}", {})
+        others |= new
+        for key in [key for key, seen in others.items() if seen == kept["examples"].get(key)]:
+            del others[key]
     file.parent.mkdir(parents=True, exist_ok=True)
     # One line per example, so that a diff between two versions of torch reads as a list of changes.
-    file.write_text(f'{{"torch": {json.dumps(torch.__version__)}, "examples": {{\n{lines}\n}}}}\n')
+    parts = [f'{{"torch": {json.dumps(kept.pop("torch"))}']
+    for name, examples in kept.items():
+        rows = sorted((key, value) for key, value in examples.items() if key in known)
+        lines = ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in rows)
+        parts.append(f"{json.dumps(name)}: {{\n{lines}\n}}")
+    file.write_text(", ".join(parts) + "}\n")
 
 
 if __name__ == "__main__":
