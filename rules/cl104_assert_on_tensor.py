@@ -21,7 +21,8 @@ or `torch._assert_async(ok, "message")`, which python -O does not drop.
 ## Limits
 A message held in a variable is not a constant to Dynamo and is reported. Adding strings, or an f-string without
 fields, is folded by Python and is fine. Asserts on shapes and numbers never break; for lists and objects see CL110.
-Measured on torch 2.13.
+Measured on torch 2.13 under Python 3.11. From Python 3.12 on, a plain assertion that ends the body of a loop is no
+assertion to Dynamo: it leaves the whole function to Python, and no finding says so.
 
 ## References
 torch/_dynamo/symbolic_convert.py, the handling of assert; GB0170, GB0171.

@@ -33,7 +33,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.kept_numbers import KEPT
+from compilelint.static.facts.kept_numbers import kept_argument
 from compilelint.static.facts.number_uses import is_list
 from compilelint.static.facts.passed_sizes import size_varies, varying_size
 
@@ -92,9 +92,8 @@ def _constants(node: ast.expr, view: View) -> Iterator[tuple[ast.expr, str]]:
             shift = 1 if name in _METHODS and home == "torch" else 0
             argument = view.argument(node, position + shift, keyword)
             yield from ((part, "to know how many or how large the parts are") for part in [argument] if part)
-        elif view.callee(node) in KEPT:
-            name, position = KEPT[view.callee(node)]
-            argument = view.argument(node, position, name)
+        else:
+            argument = kept_argument(node, view)
             yield from ((part, TAKEN_AS_IS) for part in [argument] if part)
     elif isinstance(node, ast.Subscript):
         of_list = isinstance(node.ctx, ast.Load) and not isinstance(node.slice, (ast.Slice, ast.Tuple))

@@ -38,13 +38,24 @@ KEPT: dict[str, tuple[str, int]] = {
 }
 """By what is called, the name and position of the argument; a method's receiver is not counted."""
 
+SINCE = {"torch.quantile": (2, 13)}
+"""The version from which on a function keeps its number; torch 2.11 was seen to make that one dynamic."""
+
+
+def kept_argument(call: ast.Call, view: View) -> ast.expr | None:
+    """The number that a call keeps as a constant of the graph; None for a call that keeps none."""
+    callee = view.callee(call)
+    if callee not in KEPT or view.torch < SINCE.get(callee, (0, 0)):
+        return None
+    name, position = KEPT[callee]
+    return view.argument(call, position, name)
+
 
 def keeper_of(places: list[ast.expr], view: View) -> ast.Call | None:
     """The first call of this function that keeps one of some variables or attributes, or a number computed from it."""
     for node in own_nodes(view.function):
-        if isinstance(node, ast.Call) and view.callee(node) in KEPT:
-            name, position = KEPT[view.callee(node)]
-            argument = view.argument(node, position, name)
+        if isinstance(node, ast.Call):
+            argument = kept_argument(node, view)
             if argument is not None and any(same_place(part, place) for part in _terms(argument) for place in places):
                 return node
     return None
