@@ -353,11 +353,14 @@ def test_public_functions_that_no_tensor_reaches_are_not() -> None:
 
 
 def test_an_object_of_a_file_without_torch_holds_no_tensor() -> None:
-    text = "class Arm:\n    def observe(self): return self.bus.read() + 1\n    def moved(self, by): return by + 1\n"
+    text = (
+        "class Arm:\n    def observe(self): return self.bus.read() + 1\n    def moved(self, by): return by + 1\n"
+        "    @staticmethod\n    def scaled(x): return x * 2\n    @classmethod\n    def found(cls): return cls.bus + 1\n"
+    )
     program = Program(write({"pkg/__init__.py": "", "pkg/arm.py": text}))
     module = program.module("pkg.arm")
     assert module is not None
-    assert [root.ref.qualname for root in public_functions(program, module)] == ["Arm.moved"]
+    assert [root.ref.qualname for root in public_functions(program, module)] == ["Arm.moved", "Arm.scaled"]
 
 
 def test_what_drives_a_model_leaves_to_others_what_it_calls() -> None:

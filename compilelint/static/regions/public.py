@@ -129,7 +129,9 @@ def _can_take_tensors(ref: FunctionRef) -> bool:
     What a model hands no tensor to makes its constants, or talks to what is around it.
     """
     arguments = ref.node.args
-    parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)[ref.owner is not None :]
+    decorators = () if isinstance(ref.node, ast.Lambda) else ref.node.decorator_list
+    has_object = ref.owner is not None and "staticmethod" not in map(ast.unparse, decorators)
+    parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)[has_object:]
     several = [parameter for parameter in (arguments.vararg, arguments.kwarg) if parameter is not None]
     return any(
         parameter.annotation is None or bool(_names_in(parameter.annotation) - _PLAIN)

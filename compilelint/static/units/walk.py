@@ -220,8 +220,10 @@ class Walk:
 
     def _loops(self, module: ModuleIndex) -> None:
         """Loops that call a model; one that is compiled itself is unrolled into the graph, and waits for nothing."""
+        if contents.only_tests(module):
+            return
         looping: dict[FunctionRef, Mode] = {}
-        for ref in contents.functions(module) if not contents.only_tests(module) else ():
+        for ref in contents.functions(module):
             if ref not in self.tracer.entered:
                 decoding = decode_loops(ref, module)
                 others = batch_loops(ref, module, decoding)
