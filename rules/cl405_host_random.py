@@ -23,8 +23,8 @@ Torch 2.14 treats `random.random` like `uniform`, and traces `shuffle` and `samp
 moment: measured, eight calls of compiled code then get one and the same order. They are reported as a stale result.
 An own `random.Random` that was made before is drawn from without a break, but only while Dynamo traces: its `random`,
 `randint` and `uniform` give the same number at every call, on torch 2.13 and 2.14, and are a stale result too.
-Branches are found where the draw stands in the test or in a variable that this function sets once. Measured
-on torch 2.13.
+An assertion with no message, or a constant one, becomes part of the graph from torch 2.13 on. Arithmetic on these
+numbers is CL414. Measured on torch 2.13.
 
 ## References
 torch.compile documentation: "Common Graph Breaks", "Data-dependent control flow". GB0007, GB0033, GB0124, GB0170,
@@ -37,7 +37,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.questions import assigned_once, comes_from_outside
+from compilelint.static.facts.questions import assigned_once, comes_from_outside, is_drawn
 
 HAZARD = "graph-break"
 DRAWN_BEFORE = frozenset({"random.uniform", "random.randint", "random.randrange"})
@@ -49,7 +49,8 @@ FROZEN = frozenset({"random.shuffle", "random.sample"})
 COMPILES = REACHES_GRAPH | {"random.Random", "random.SystemRandom"}
 SIZED = frozenset({"zeros", "ones", "empty", "rand", "randn", "topk", "repeat", "view", "reshape", "expand", "narrow"})
 MODULES = ("random.", "secrets.", "uuid.uuid")
-NEED_NUMBER = frozenset({"builtins.range", "builtins.int", "builtins.round"})
+NEED_NUMBER = frozenset({f"builtins.{name}" for name in ("range", "int", "round", "float", "bool", "str")})
+INSTEAD = "draw and decide outside the compiled code, or multiply by a 0/1 tensor drawn with torch"
 WATCH = Watch(
     nodes=(ast.Call,), tests=True, callees=lambda name: name in NEED_NUMBER or name.startswith((*MODULES, "os.urandom"))
 )
@@ -76,14 +77,23 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
                 "draw outside the compiled code and pass the result in, or draw with torch on the tensor's device",
             )
             return
-    draw = number_decided_on(node, view)
+    draw = draw_decided_on(node, view)
     if draw is not None:
         yield Hit(
             node,
             f"`{view.text(draw)}` is data in the graph, and "
             + ("its number" if draw is node else f"the outcome of `{view.text(node)}`")
             + " is needed here to go on: the graph splits",
-            "draw and decide outside the compiled code, or multiply by a 0/1 tensor drawn with torch",
+            INSTEAD,
+        )
+    elif decides_on_drawn(node, view):
+        what = "was drawn" if isinstance(node, (ast.Name, ast.Attribute)) else "hangs on a number drawn"
+        yield Hit(
+            node,
+            f"`{view.text(node)}` {what} at random, which is data in the graph, and the outcome is needed to go on: the"
+            " graph splits",
+            INSTEAD,
+            "likely",
         )
 
 
@@ -107,17 +117,34 @@ def _compile(view: View) -> frozenset[str]:
     return COMPILES | _reach_graph(view) | ({"random.seed"} if view.torch >= (2, 14) else frozenset())
 
 
-def number_decided_on(node: ast.expr, view: View) -> ast.Call | None:
+def draw_decided_on(node: ast.expr, view: View) -> ast.Call | None:
     """The draw whose number Python has to know at `node`: a test, or a count, size or index made from it."""
     if not isinstance(node, ast.Call):
-        return draw_in(node, view)
+        return None if is_checked(node, view) else draw_in(node, view)
     if view.callee(node) in NEED_NUMBER and node.args:
         return draw_in(node.args[-1], view)
     return node if view.callee(node) in _reach_graph(view) and is_needed(node, view) else None
 
 
+def decides_on_drawn(node: ast.expr, view: View) -> bool:
+    """Whether Python has to know at `node` a number that was drawn further up, or by a caller."""
+    if not isinstance(node, ast.Call):
+        return is_drawn(view.kind(node)) and not is_checked(node, view)
+    return view.callee(node) in NEED_NUMBER and bool(node.args) and is_drawn(view.kind(node.args[-1]))
+
+
+def is_checked(node: ast.expr, view: View) -> bool:
+    """Whether all that hangs on a test is an assertion, which becomes part of the graph from torch 2.13 on."""
+    parent = next(iter(view.parents(node)), None)
+    if not isinstance(parent, ast.Assert) or parent.test is not node or view.torch < (2, 13):
+        return False
+    return parent.msg is None or isinstance(parent.msg, ast.Constant)
+
+
 def draw_in(node: ast.expr, view: View) -> ast.Call | None:
-    """The call that drew the number `node` compares or is."""
+    """The call that drew the number `node` compares or is; that a number is not None, Dynamo knows."""
+    if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+        return None
     for part in (node, *(ast.iter_child_nodes(node) if isinstance(node, (ast.Compare, ast.BinOp)) else ())):
         value = assigned_once(view.function, part.id) if isinstance(part, ast.Name) else part
         if isinstance(value, ast.Call) and view.callee(value) in _reach_graph(view):
@@ -259,6 +286,36 @@ class Jitter(nn.Module):
         default="stale",
         fullgraph="stale",
     ),
+    Example(
+        code="""\
+import random
+
+import torch
+from torch import nn
+
+
+class Quantizer(nn.Module):
+    def __init__(self, levels=4):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(levels))
+
+    def forward(self, x, depth=None):
+        depth = depth or len(self.layers)  # ~
+        return self.layers[0](x) * depth
+
+
+class Coder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.quantizer = Quantizer()
+
+    def forward(self, x):
+        return self.quantizer(torch.tanh(x), random.randint(1, 4))
+""",
+        run="(Coder(), [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="break",
+    ),
 )
 
 GOOD = (
@@ -281,7 +338,7 @@ class Jitter(nn.Module):
     def forward(self, x, flip: bool = False):
         gain = random.uniform(0.9, 1.1)
         shift = random.randint(0, 3)
-        if flip:
+        if flip and shift is not None:
             x = x.flip(-1)
         return self.fc(x) * gain + shift + self.offset
 """,

@@ -30,6 +30,7 @@ _ORIGINS = {
     "shape": " from a shape",
     "tensor": " read back from a tensor",
     "argument": " passed in",
+    "drawn": " drawn at random",
     "python": "",
 }
 

@@ -29,7 +29,7 @@ Element: TypeAlias = Literal["bool", "int", "float"]
 """What a tensor or array holds, where known: masks and indices behave differently in a subscript."""
 
 ScalarType: TypeAlias = Literal["bool", "int", "float", "str", "number", "object"]
-Origin: TypeAlias = Literal["python", "shape", "tensor", "argument"]
+Origin: TypeAlias = Literal["python", "shape", "tensor", "argument", "drawn"]
 
 MAX_OPTIONS = 24
 """A union of more kinds than this tells a rule nothing any more and becomes `UNKNOWN`."""
@@ -92,7 +92,8 @@ class Scalar:
     """A Python scalar whose value is not known.
 
     `origin`: `shape` is a size (symbolic int under dynamic shapes), `tensor` was read back from a tensor (`.item()`),
-    `argument` is a Python argument of the region's root, `python` anything else.
+    `argument` is a Python argument of the region's root, `drawn` a random number that Dynamo hands to the graph as an
+    input, `python` anything else.
     """
 
     type: ScalarType = "object"

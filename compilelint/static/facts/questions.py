@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from compilelint.static.project.definitions import FunctionRef, class_members
 from compilelint.static.project.syntax import nodes_in, statements_in
-from compilelint.static.values import Instance, options
+from compilelint.static.values import Instance, Scalar, Value, options
 
 if TYPE_CHECKING:
     from compilelint.rule import View
@@ -102,3 +102,8 @@ def folded(message: ast.expr) -> bool:
     if isinstance(message, ast.BinOp):
         return folded(message.left) and folded(message.right)
     return isinstance(message, ast.Constant)
+
+
+def is_drawn(value: Value) -> bool:
+    """Whether a value is a number that Dynamo drew before the graph started, or the outcome of comparing one."""
+    return all(isinstance(option, Scalar) and option.origin == "drawn" for option in options(value))

@@ -18,6 +18,7 @@ from compilelint.static.values import (
     Mapping,
     Partial,
     Scalar,
+    ScalarType,
     Sequence,
     Tensor,
     Value,
@@ -173,6 +174,15 @@ def _several_drawn(args: Args, keywords: Keywords, node: ast.AST | None, frame: 
     return Sequence("list", None, _drawn(args, keywords, node, frame))
 
 
+def _number_drawn(kind: ScalarType) -> Callable[[Args, Keywords, ast.AST | None, Frame], Value]:
+    """`random.uniform(a, b)` and the like, which Dynamo draws before the graph starts; elsewhere just a number."""
+
+    def draw(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
+        return Scalar(kind, "drawn" if frame.mode == "compiled" else "python")
+
+    return draw
+
+
 def _where(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
     if len(args) == 1 and not keywords.keys() & {"input", "other"}:
         return Sequence("tuple", None, Tensor("int", 1))
@@ -218,6 +228,9 @@ _HANDLERS: dict[str, Callable[[Args, Keywords, ast.AST | None, Frame], Value]] =
     "random.choice": _drawn,
     "random.choices": _several_drawn,
     "random.sample": _several_drawn,
+    "random.randint": _number_drawn("int"),
+    "random.randrange": _number_drawn("int"),
+    "random.uniform": _number_drawn("float"),
     "math.ceil": _whole_number,
     "math.floor": _whole_number,
 }

@@ -201,7 +201,7 @@ def _compare(left: Value, op: ast.cmpop, right: Value) -> Value:
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         return UNKNOWN
     origins = [v.origin for v in (left, right) if isinstance(v, Scalar)]
-    return Scalar("bool", next((o for o in ("tensor", "shape", "argument") if o in origins), "python"))
+    return Scalar("bool", next((o for o in ("tensor", "drawn", "shape", "argument") if o in origins), "python"))
 
 
 def _identity(left: Value, positive: bool, right: Value) -> Value:
