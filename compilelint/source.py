@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import tokenize
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -58,6 +58,16 @@ class Sources:
             return (self.cwd / path).read_bytes().decode("utf-8", errors="replace")
         except (OSError, ValueError):
             return ""
+
+    def may_hold(self, path: str, words: Iterable[bytes]) -> bool:
+        """Whether one of some ASCII words may stand in the text; False where the bytes of the file have none."""
+        if path in self._given or is_notebook(path):
+            return True
+        try:
+            data = (self.cwd / path).read_bytes()
+        except (OSError, ValueError):
+            return False
+        return any(word in data for word in words)
 
     def lines(self, path: str) -> list[str]:
         """All lines as they were written, also those that only IPython understands; the first is at index 0."""

@@ -18,6 +18,7 @@ from compilelint.sift import SUPPRESSION_CARD
 from compilelint.sift.select import outside_per_file_ignores, selected, sure_enough
 from compilelint.source import Sources
 from compilelint.static.project.discover import Discovery, discover
+from compilelint.static.project.places import shown
 
 
 @record(frozen=True, slots=True)
@@ -106,14 +107,18 @@ def joined(
 
 
 def _sifted(findings: tuple[Finding, ...], request: Request, ran: bool) -> tuple[Finding, ...]:
-    from compilelint.sift.suppress import suppressed
+    from compilelint.sift.suppress import WORDS, suppressed
 
     settings, found, sources = request.settings, request.found, request.sources
     names = {file: shown(file, sources.cwd) for file in found.files}
     pointed_at = {finding.path for finding in findings}.difference(names.values())
     findings = suppressed(
         findings,
-        ((path, sources.text(path)) for path in (*names.values(), *sorted(pointed_at))),
+        (
+            (path, sources.text(path))
+            for path in (*names.values(), *sorted(pointed_at))
+            if sources.may_hold(path, WORDS)
+        ),
         known=rule_codes,
         report_unused=frozenset(path for file, path in names.items() if file not in found.named),
         ran=ran,
@@ -143,6 +148,8 @@ def _new(findings: tuple[Finding, ...], request: Request) -> tuple[tuple[Finding
 def _readable(found: Discovery, failures: Sequence[Failure], cwd: Path) -> int:
     """How many of the files found could be read and parsed."""
     unread = {failure.path for failure in failures}
+    if not unread:
+        return len(found.files)
     return sum(shown(file, cwd) not in unread for file in found.files)
 
 
@@ -161,8 +168,3 @@ def torch_version(settings: Settings, runs: Sequence[TargetRun] = ()) -> str:
         if run.torch:
             return run.torch
     return installed() or ""
-
-
-def shown(file: Path, cwd: Path) -> str:
-    """A path as findings give it."""
-    return (file.relative_to(cwd) if file.is_relative_to(cwd) else file).as_posix()

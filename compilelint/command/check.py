@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from compilelint.command.assembly import Request, joined, predicted, shown
+from compilelint.command.assembly import Request, joined, predicted
 from compilelint.command.codes import check_selection
 from compilelint.command.exit_code import exit_code
 from compilelint.command.options import settings_for
@@ -20,6 +20,7 @@ from compilelint.model import Report, TargetRun
 from compilelint.report import SHOWS_FIXES
 from compilelint.source import Sources, decode
 from compilelint.static.project.discover import Discovery, discover
+from compilelint.static.project.places import shown
 
 if TYPE_CHECKING:
     from compilelint.runtime.launch import TargetSpec

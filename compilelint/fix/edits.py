@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise, takewhile
 
 import libcst as cst
@@ -30,8 +31,7 @@ def fix_of(rewrite: Rewrite, text: str) -> Fix | None:
 
     That is a statement that shares its line with another one, and an expression with a comment in what would go.
     """
-    lines = split_lines(text)
-    edit = _guarded(lines, rewrite.span) if rewrite.how == "guard" else _replaced(lines, rewrite)
+    edit = _guarded(text, rewrite.span) if rewrite.how == "guard" else _replaced(_lines(text), rewrite)
     if edit is None:
         return None
     newline = re.search(r"\r\n|\r|\n", text)
@@ -40,9 +40,9 @@ def fix_of(rewrite: Rewrite, text: str) -> Fix | None:
     return Fix(rewrite.title, rewrite.safety, (edit,))
 
 
-def _guarded(lines: Sequence[str], span: Span) -> Edit | None:
+def _guarded(text: str, span: Span) -> Edit | None:
     """Put the statement at `span`, alone on its lines, under the guard."""
-    old = "\n".join(lines[span.line - 1 : span.end_line])
+    old = "\n".join(_lines(text)[span.line - 1 : span.end_line])
     try:
         module = cst.parse_module(f"{_BLOCK}{old}\n")
     except cst.ParserSyntaxError:
@@ -51,7 +51,7 @@ def _guarded(lines: Sequence[str], span: Span) -> Edit | None:
     assert isinstance(outer, cst.If)
     if len(outer.body.body) != 1:
         return None
-    guarded = _under_guard(outer.body.body[0], _indentation_unit(lines, old))
+    guarded = _under_guard(outer.body.body[0], "\t" if old.startswith("\t") else _indentation(text))
     if guarded is None:
         return None
     changed = module.with_deep_changes(outer.body, body=[guarded])
@@ -93,13 +93,17 @@ def _source(lines: Sequence[str], span: Span) -> str:
     return "\n".join(taken)
 
 
-def _indentation_unit(lines: Sequence[str], statement: str) -> str:
-    """By how much this file indents: a tab, or the spaces by which most blocks are deeper than what opens them."""
-    if statement.startswith("\t"):
-        return "\t"
+@lru_cache(maxsize=1)
+def _lines(text: str) -> list[str]:
+    return split_lines(text)
+
+
+@lru_cache(maxsize=1)
+def _indentation(text: str) -> str:
+    """The spaces by which most blocks of a file are deeper than what opens them."""
     steps = Counter(
         depth
-        for opener, line in pairwise(lines)
+        for opener, line in pairwise(_lines(text))
         if opener.endswith(":") and (depth := _depth(line) - _depth(opener)) > 0
     )
     return " " * (steps.most_common(1)[0][0] if steps else 4)

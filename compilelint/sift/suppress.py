@@ -27,6 +27,8 @@ from compilelint.sift import RUNTIME_CARD, SUPPRESSION_CARD
 
 OURS = re.compile(r"#\s*compilelint\s*:\s*(?P<verb>[\w-]*)\s*(?:\[(?P<codes>[^\]]*)\])?", re.IGNORECASE)
 NOQA = re.compile(r"#\s*noqa\s*:\s*(?P<codes>[A-Z]+\d+(?:[,\s]+[A-Z]+\d+)*)", re.IGNORECASE)
+WORDS = (b"compilelint", b"noqa")
+"""A file without any of these holds no such comment."""
 VERBS = ("ignore", "ignore-file")
 
 
@@ -66,10 +68,9 @@ def suppressed(
     """
     by_path: dict[str, list[Directive]] = {}
     for path, text in files:
-        if "compilelint" in text or "noqa" in text:
-            found = list(_directives(text, known))
-            if found:
-                by_path[path] = found
+        found = list(_directives(text, known))
+        if found:
+            by_path[path] = found
     kept = []
     for finding in findings:
         # Every comment is asked, so that two that say the same are both counted as used.

@@ -164,6 +164,11 @@ class _Session:
             self.program.last_look = self._last_look
 
     def run(self) -> StaticResult:
+        """What an earlier run gave, if nothing that it read has changed, else what this one does."""
+        kept = self.cache.last_run(self.settings.entry_points) if self.cache is not None else None
+        return self._run() if kept is None else StaticResult(kept.findings, kept.unread)
+
+    def _run(self) -> StaticResult:
         """Walk every region of every file, then the public functions that none of them entered."""
         tasks = [Task(unit) for unit in units([*zip(self.linted, map(_size_of, self.files), strict=True)])]
         if self.settings.entry_points:
@@ -173,16 +178,15 @@ class _Session:
             # What a real region reaches is reported as that region's.
             second = self._outcomes(second_pass(zip(tasks, first, strict=True), self._entered), stack)
         outcomes = [*first, *second]
-        if self.cache is not None:
-            self.cache.trim()
         fallbacks = frozenset(code for outcome in outcomes for code in outcome.fallbacks)
-        return StaticResult(
-            combined((outcome.findings for outcome in outcomes), fallbacks),
-            (
-                *_one_each(failure for outcome in outcomes for failure in outcome.unread),
-                *_one_each(failure for outcome in outcomes for failure in outcome.failures),
-            ),
-        )
+        findings = combined((outcome.findings for outcome in outcomes), fallbacks)
+        unread = tuple(_one_each(failure for outcome in outcomes for failure in outcome.unread))
+        failures = tuple(_one_each(failure for outcome in outcomes for failure in outcome.failures))
+        if self.cache is not None:
+            if not failures:
+                self.cache.keep_run(self.settings.entry_points, findings, unread)
+            self.cache.trim()
+        return StaticResult(findings, (*unread, *failures))
 
     def shown(self, path: Path) -> str:
         """A file's path as findings show it."""

@@ -20,9 +20,10 @@ import compilelint
 from compilelint.config import Settings
 from compilelint.model import Failure, Finding, Rewrite, Span, Step
 from compilelint.static import StaticResult, lint
+from compilelint.static.project.text import digest_of
 from compilelint.static.units import work
 from compilelint.static.units.cache import MOST_BYTES, Cache, own_code
-from compilelint.static.units.work import Outcome, Task
+from compilelint.static.units.work import Outcome, Reading, Task
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 APPENDED = (
@@ -307,6 +308,38 @@ def test_damaged_entries_are_made_anew(tree: Path, tmp_path: Path, damage: bytes
         entry.write_bytes(cut if damage is None else damage)
     assert run(tree, cache) == expected
     assert run(tree, cache) == expected
+
+
+def test_with_nothing_changed_no_task_is_asked_for(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tree / "broken.py").write_text("this is no Python\n")
+    cache = tmp_path / "cache"
+    expected = run(tree, cache)
+    assert [failure.path for failure in expected.failures] == ["fixtures/broken.py"]
+    for entry in cache.glob("*.json"):
+        os.utime(entry, (1, 1))
+    asked: list[Task] = []
+    get = Cache.get
+    monkeypatch.setattr(Cache, "get", lambda self, task: (asked.append(task), get(self, task))[1])
+    assert run(tree, cache) == expected
+    assert asked == []
+    assert min(entry.stat().st_mtime for entry in cache.glob("*.json")) > 1  # all of them have been of use
+    (tree / "broken.py").unlink()
+    assert run(tree, cache).failures == ()
+    assert asked
+
+
+@pytest.mark.parametrize("second", ["as it was", "as it is"])
+def test_a_run_in_which_a_file_changed_is_not_kept(tmp_path: Path, second: str) -> None:
+    file = tmp_path / "m.py"
+    file.write_bytes(b"x = 1\n")
+    contents = {"as it was": digest_of(b"x = 0\n"), "as it is": digest_of(b"x = 1\n")}
+    cache = Cache(tmp_path / "cache", "context", tmp_path, nothing, untried)
+    for name, content in (("a", contents["as it is"]), ("b", contents[second])):
+        cache.put(Task((name,)), Outcome(read={file.as_posix(): Reading(content)}))
+    cache.keep_run((), (), ())
+    kept = Cache(tmp_path / "cache", "context", tmp_path, nothing, untried).last_run(())
+    assert kept == (Outcome() if second == "as it is" else None)
+    assert Cache(tmp_path / "cache", "context", tmp_path, nothing, untried).last_run(("m:f",)) is None
 
 
 def test_what_cannot_be_kept_is_worked_out(tree: Path, tmp_path: Path) -> None:

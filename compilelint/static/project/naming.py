@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
@@ -17,21 +18,33 @@ def module_name(path: Path) -> tuple[str, Path]:
 
 def module_names(paths: Iterable[Path]) -> Iterator[tuple[str, Path]]:
     """As `module_name`, for each path; what there is to know about a folder is found out once."""
-    packages: dict[Path, tuple[list[str], Path]] = {}
+    packages: dict[str, tuple[list[str], Path]] = {}
     for path in paths:
-        if path.parent not in packages:
-            packages[path.parent] = _package(path.parent)
-        parts, top = packages[path.parent]
-        yield ".".join(parts if path.name == "__init__.py" else [*parts, path.stem]) or path.stem, top
+        folder, name = os.path.split(path)
+        parts, top = packages.get(folder) or _package(path.parent, packages)
+        yield ".".join(parts if name == "__init__.py" else [*parts, path.stem]) or path.stem, top
 
 
-def _package(folder: Path) -> tuple[list[str], Path]:
-    """The names that lead to a folder from its top-level package, and where that lies."""
-    parts: list[str] = []
-    while folder.name.isidentifier() and _is_in_package(folder):
-        parts.insert(0, folder.name)
-        folder = folder.parent
-    return parts, folder
+def are_scripts(paths: Iterable[Path]) -> Iterator[bool]:
+    """Of each path whether it lies in no package."""
+    scripts: dict[str, bool] = {}
+    for path in paths:
+        folder, _ = os.path.split(path)
+        if folder not in scripts:
+            scripts[folder] = not (path.parent / "__init__.py").exists()
+        yield scripts[folder]
+
+
+def _package(folder: Path, known: dict[str, tuple[list[str], Path]]) -> tuple[list[str], Path]:
+    """The names that lead to a folder from its top-level package, and where that lies; `known` keeps the answers."""
+    if str(folder) not in known:
+        parts: list[str] = []
+        top = folder
+        if folder.name.isidentifier() and _is_in_package(folder):
+            above, top = _package(folder.parent, known)
+            parts = [*above, folder.name]
+        known[str(folder)] = parts, top
+    return known[str(folder)]
 
 
 def _is_in_package(folder: Path) -> bool:
@@ -51,5 +64,6 @@ def is_library(name: str) -> bool:
 
 def folders_towards(files: Iterable[Path], above: Collection[Path]) -> frozenset[str]:
     """The names of folders that lie in one of `above` and lead to one of `files`: imports there may begin with them."""
-    found = {path.parts[len(folder.parts)] for path in files for folder in path.parents[1:] if folder in above}
+    inner = {path.parent for path in files} if above else ()
+    found = {path.parts[len(folder.parts)] for path in inner for folder in path.parents if folder in above}
     return frozenset(filter(str.isidentifier, found))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,19 +27,26 @@ def span_of(node: ast.expr | ast.stmt, module: ModuleIndex) -> Span:
 
 def shown(path: Path, base: Path) -> str:
     """A path as findings show it: relative to the working directory `base` where it lies inside."""
-    return path.relative_to(base).as_posix() if path.is_relative_to(base) else path.as_posix()
+    try:
+        return path.relative_to(base).as_posix()
+    except ValueError:
+        return path.as_posix()
 
 
 def real_paths() -> Callable[[Path], Path]:
     """What tells the real path of a file, as `Path.resolve` does, for many: that of a folder is asked for once."""
-    folders: dict[Path, Path] = {}
+    folders: dict[str, Path | None] = {}
+    """By the path of a folder its real path; None where it is that."""
 
     def real_path(file: Path) -> Path:
         if file.is_symlink():
             return file.resolve()
-        if file.parent not in folders:
-            folders[file.parent] = file.parent.resolve()
-        return folders[file.parent] / file.name
+        folder, name = os.path.split(file)
+        if folder not in folders:
+            real = Path(folder).resolve()
+            folders[folder] = None if str(real) == folder else real
+        found = folders[folder]
+        return file if found is None else found / name
 
     return real_path
 

@@ -26,7 +26,7 @@ from compilelint.static.project.definitions import (
     function_ref,
 )
 from compilelint.static.project.index import FunctionNode, Import, ModuleIndex, index_source
-from compilelint.static.project.naming import folders_towards, is_library, module_names
+from compilelint.static.project.naming import are_scripts, folders_towards, is_library, module_names
 from compilelint.static.project.text import digest_of, names_digest, top_level_names
 
 if TYPE_CHECKING:
@@ -122,8 +122,7 @@ class Program:
         """
         linted = []
         above: dict[Path, None] = {}
-        for path, (name, root) in zip(files, module_names(files), strict=True):
-            script = not (path.parent / "__init__.py").exists()
+        for path, (name, root), script in zip(files, module_names(files), are_scripts(files), strict=True):
             self.roots += [folder for folder in (root, path.parent)[: 1 + script] if folder not in self.roots]
             if script:
                 above |= {path.parent: None, path.parent.parent: None}

@@ -1,10 +1,14 @@
 """Outcomes kept between runs, each with what it depends on.
 
-An entry is one file: the digest of the line that follows, that line, which is JSON, and transcripts of functions, see
-`units.told`. It is written beside its place and moved there, so that
+An entry is one file: a line with the digests of the two that follow, two lines of JSON, and transcripts of functions,
+see `units.told`. The first is the outcome, and the contents of the files that were read; what was looked into of each
+is in the second, which is read where one has changed. An entry is written beside its place and moved there, so that
 a reader sees a whole entry or none, whoever else writes and whenever a writer is killed. An entry counts only while
 what was looked into of each file is the same, wherever in the file it stands (see `parts.Parts`), and every file that
 was looked for in vain is still absent; what does not count, or cannot be read, is as good as no entry.
+
+What a whole run gave is an entry too, which counts while no file of it has changed: it is a tenth of what its tasks
+gave, since these find much of what they share once more.
 """
 
 from __future__ import annotations
@@ -12,10 +16,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import compilelint
 from compilelint.model import Failure, Finding, Rewrite, Span, Step
@@ -33,6 +38,8 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 128 * 1024 * 1024
 """When the entries take more than this, those that were used least recently go until half of it is free."""
+_NO_ENTRY = (OSError, ValueError, LookupError, TypeError)
+"""What reading an entry raises that is not there, damaged, or no longer what it was."""
 TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# A cache folder, see https://bford.info/cachedir/\n"
 
 
@@ -54,31 +61,61 @@ class Cache:
         self._digests: dict[str, str] = {}
         self._absent: dict[str, bool] = {}
         self._made = False
+        self._used: list[str] = []
+        self._read: dict[str, str] = {}
+        self._missed: set[str] = set()
+        self._steady = True
 
     def get(self, task: Task) -> Outcome | None:
         """The outcome that was kept for a task, if all it depends on is as it was. What was read is not told again."""
         place = self._place(task)
         try:
             with place.open("rb") as file:
-                digest, text = file.readline()[:-1], file.readline()[:-1]
-                entry = json.loads(text) if digest.decode() == digest_of(text) else None
-                if entry is None or entry["public"] != _listed(task.public):
+                digests, entry, changed = self._opened(file)
+                if entry["public"] != _listed(task.public):
                     return None
-                if not all(map(self._is_absent, entry["absent"])):
-                    return None
-                changed = [path for path, (content, *_) in entry["read"].items() if self._digest(path) != content]
                 if not changed:
                     os.utime(place)
+                    self._note(place, entry["read"], entry["absent"])
                     return _outcome(entry, {}, b"")
-                read = {path: _reading(*one) for path, one in entry["read"].items()}
+                looked_into = _checked(file.readline(), digests[1])
+                read = {path: _reading(content, *looked_into[path]) for path, content in entry["read"].items()}
                 kept = _outcome(entry, read, file.read())
             if not all(self._same(path, kept) for path in changed):
                 return None
             outcome = self._moved(kept, changed)
             self._keep(task, outcome)
             return outcome
-        except (OSError, ValueError, LookupError, TypeError):
+        except _NO_ENTRY:
             return None
+
+    def last_run(self, entry_points: tuple[str, ...]) -> Outcome | None:
+        """What all tasks together gave, see `keep_run`, if none of the files that they read has changed."""
+        place = self._place(Task((), entry_points), "run")
+        try:
+            with place.open("rb") as file:
+                _, entry, changed = self._opened(file)
+        except _NO_ENTRY:
+            return None
+        for name in () if changed else (place.name, *entry["entries"]):
+            with suppress(OSError):  # another run has just removed it
+                os.utime(self._folder / name)
+        return None if changed else _outcome(entry, {}, b"")
+
+    def _opened(self, file: BinaryIO) -> tuple[list[bytes], dict[str, Any], list[str]]:
+        """The digests of an entry, its first line, and the files that have changed since. Raises one of `_NO_ENTRY`."""
+        digests = file.readline().split()
+        entry = _checked(file.readline(), digests[0])
+        if not all(map(self._is_absent, entry["absent"])):
+            raise LookupError
+        return digests, entry, [path for path, content in entry["read"].items() if self._digest(path) != content]
+
+    def _note(self, place: Path, contents: Mapping[str, str], absent: Iterable[str]) -> None:
+        """Note for `keep_run` what was used in this run."""
+        self._used.append(place.name)
+        self._missed.update(absent)
+        for path, content in contents.items():
+            self._steady &= self._read.setdefault(path, content) == content
 
     def put(self, task: Task, outcome: Outcome) -> None:
         """Keep an outcome, unless the pass itself failed in it."""
@@ -86,10 +123,32 @@ class Cache:
             self._keep(task, outcome)
 
     def _keep(self, task: Task, outcome: Outcome) -> None:
-        text = json.dumps({"public": _listed(task.public), **_entry(outcome)}, separators=(",", ":")).encode()
+        place = self._place(task)
+        entry = {"public": _listed(task.public), **_entry(outcome)}
+        self._store(
+            place,
+            entry,
+            {path: [one.parts, list(one.anchors.items())] for path, one in outcome.read.items()},
+            outcome.told,
+        )
+        self._note(place, entry["read"], entry["absent"])
+
+    def keep_run(
+        self, entry_points: tuple[str, ...], findings: tuple[Finding, ...], unread: tuple[Failure, ...]
+    ) -> None:
+        """Keep what all tasks together gave, of which none failed.
+
+        Not where a file has changed meanwhile: some of them have seen it as it was, others as it is.
+        """
+        if self._steady:
+            entry = _entry(Outcome(findings, unread=unread)) | {"read": self._read, "absent": sorted(self._missed)}
+            self._store(self._place(Task((), entry_points), "run"), {**entry, "entries": self._used}, {})
+
+    def _store(self, place: Path, entry: dict[str, Any], looked_into: dict[str, Any], told: bytes = b"") -> None:
+        lines = [json.dumps(line, separators=(",", ":")).encode() for line in (entry, looked_into)]
         try:
             self._make_folder()
-            _write(self._place(task), b"\n".join((digest_of(text).encode(), text, outcome.told)))
+            _write(place, b"\n".join((b" ".join(digest_of(line).encode() for line in lines), *lines, told)))
         except OSError:
             return
 
@@ -103,8 +162,8 @@ class Cache:
             if full and total > MOST_BYTES // 2:
                 path.unlink(missing_ok=True)
 
-    def _place(self, task: Task) -> Path:
-        which = "regions" if task.public is None else "public"
+    def _place(self, task: Task, which: str = "") -> Path:
+        which = which or ("regions" if task.public is None else "public")
         key = "\0".join((self._context, which, *task.modules, "", *task.entry_points))
         return self._folder / f"{digest_of(key.encode(errors='surrogateescape'))}.json"
 
@@ -239,6 +298,15 @@ def _write(place: Path, data: bytes) -> None:
     Path(temporary).replace(place)
 
 
+def _checked(line: bytes, digest: bytes) -> dict[str, Any]:
+    """A line of an entry. Raises ValueError where that is damaged."""
+    text = line.removesuffix(b"\n")
+    if digest_of(text).encode() != digest:
+        raise ValueError
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
 def _listed(names: tuple[str, ...] | None) -> list[str] | None:
     return None if names is None else list(names)
 
@@ -250,7 +318,7 @@ def _entry(outcome: Outcome) -> dict[str, Any]:
         "unread": [[failure.path, failure.message, failure.line] for failure in outcome.unread],
         "entered": sorted(outcome.entered),
         "roots": outcome.public,
-        "read": {path: [one.content, one.parts, list(one.anchors.items())] for path, one in outcome.read.items()},
+        "read": {path: one.content for path, one in outcome.read.items()},
         "absent": sorted(outcome.absent),
     }
 
