@@ -30,6 +30,18 @@ ROOTS = {
         "class M(Base):\n    def run(self, x): probe(x)",
         {"M.run"},
     ),
+    "forward of the base, with a part that only the class makes": (
+        "class Base(nn.Module):\n    def __init__(self, act):\n        super().__init__()\n        self.act = act\n"
+        "    def forward(self, x): self.act(x)\n"
+        "class M(Base):\n    def __init__(self): super().__init__(lambda x: probe(x))",
+        {"M.__init__.<lambda>"},
+    ),
+    "forward of the base, with a part that only the class sets": (
+        "class Part:\n    def __call__(self, x): probe(x)\n"
+        "class Base(nn.Module):\n    def forward(self, x): self.part(x)\n"
+        "class M(Base):\n    def __init__(self):\n        super().__init__()\n        self.part = Part()",
+        {"Part.__call__"},
+    ),
     "what a forward calls": ("def f(x): probe(x)\nclass M(nn.Module):\n    def forward(self, x): f(x)", {"f"}),
     "not what only __init__ calls": (
         "def f(x): probe(x)\nclass M(nn.Module):\n    def __init__(self): f(1)\n    def forward(self, x): pass",

@@ -42,12 +42,34 @@ def module_roots(program: Program, module: ModuleIndex) -> Iterator[Root]:
         if not program.is_module(ref):
             continue
         forward = program.method(ref, "forward")
-        if isinstance(forward, FunctionRef) and (forward.owner == ref or class_members(ref).keys() - {"__init__"}):
+        if isinstance(forward, FunctionRef) and (forward.owner == ref or _differs(ref)):
             yield Root(forward, ref, _why_forward(ref, regional))
         for name in COMPILED_STEPS:
             step = class_members(ref).get(name)
             if isinstance(step, FunctionRef):
                 yield Root(step, ref, f"`{ref.qualname}.{name}` is a step that Lightning compiles with the module")
+
+
+def _differs(ref: ClassRef) -> bool:
+    """Whether an inherited `forward` may run otherwise here: the class has methods or fields, or makes parts for it.
+
+    `super().__init__(nn.GRU(4, 4))` and `self.cell = nn.GRU(4, 4)` are parts that the base class knows nothing of; with
+    other numbers alone `forward` does what it does for the base class.
+    """
+    members = class_members(ref)
+    init = members.get("__init__")
+    return bool(members.keys() - {"__init__"}) or (isinstance(init, FunctionRef) and any(_parts_made(init.node)))
+
+
+def _parts_made(init: ast.AST) -> Iterator[ast.expr]:
+    """What a constructor makes and hands to that of a base class, or keeps."""
+    for node in nodes_in(init):
+        kept: list[ast.expr] = []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "__init__":
+            kept = [*node.args, *(keyword.value for keyword in node.keywords)]
+        elif isinstance(node, ast.Assign) and any(isinstance(target, ast.Attribute) for target in node.targets):
+            kept = [node.value]
+        yield from (value for value in kept if isinstance(value, (ast.Call, ast.Lambda)))
 
 
 def _why_forward(ref: ClassRef, regional: frozenset[str]) -> str:
