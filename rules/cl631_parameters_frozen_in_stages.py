@@ -149,7 +149,9 @@ def _turned(names: set[str], loop: ast.For, view: View) -> tuple[str, int] | Non
     """The variable of a loop among some names, if the loop calls compiled code and takes more than a few turns."""
     turning = sorted(names & names_in(loop.target))
     few = isinstance(loop.iter, (ast.List, ast.Tuple)) and len(loop.iter.elts) <= FEW
-    return (turning[0], loop.lineno) if turning and not few and calls_compiled(loop, view.module) else None
+    if not turning or few or not calls_compiled(loop, view.function, view.module):
+        return None
+    return turning[0], loop.lineno
 
 
 BAD = (

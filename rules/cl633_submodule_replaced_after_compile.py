@@ -32,7 +32,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.compiled_pairs import compiled_pairs, is_reset_after, lines_of_calls
+from compilelint.static.facts.compiled_pairs import CompiledPair, compiled_pairs, is_reset_after, runs_of
 from compilelint.static.facts.questions import last_name
 from compilelint.static.facts.state import own_nodes, parameters
 from compilelint.static.project.syntax import statements_in
@@ -54,27 +54,26 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the statement or call that replaces a module of a model whose compiled version has run."""
     if not isinstance(node, (ast.Call, ast.Assign)):
         return
-    for compiled, model in compiled_pairs(view.module):
-        names = {compiled, model}
-        if not _replaces(node, names, view):
+    for pair in compiled_pairs(view.module):
+        if not _replaces(node, {pair.compiled, pair.model}, view):
             continue
-        ran = _ran(compiled, node, view)
+        ran = _ran(pair, node, view)
         if ran is not None and not is_reset_after(node.lineno, view.function):
             yield Hit(
                 node if isinstance(node, ast.Call) else node.targets[0],
-                f"`{view.text(node)}` puts another module into `{compiled}`, which has run (line {ran}): Dynamo guards"
-                " on the classes of submodules, so the next call compiles the whole model again",
-                f"do it before the first call of `{compiled}`, or compile by itself the part that is replaced",
+                f"`{view.text(node)}` puts another module into `{pair.compiled}`, which has run (line {ran}): Dynamo"
+                " guards on the classes of submodules, so the next call compiles the whole model again",
+                f"do it before the first call of `{pair.compiled}`, or compile by itself the part that is replaced",
                 "likely",
             )
             return
 
 
-def _ran(name: str, node: ast.AST, view: View) -> int | None:
+def _ran(pair: CompiledPair, node: ast.AST, view: View) -> int | None:
     """The line on which the compiled model has run before, earlier in the function or on an earlier turn."""
     line = getattr(node, "lineno", 0)
     loops = [parent for parent in view.parents(node) if isinstance(parent, (ast.For, ast.While))]
-    lines = lines_of_calls(name, view.function)
+    lines = runs_of(pair, view.function, view.module)
     return next((ran for ran in lines if ran < line or any(_has_line(loop, ran) for loop in loops)), None)
 
 

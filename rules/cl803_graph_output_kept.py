@@ -8,15 +8,21 @@ same file and the result is not cloned.
 
 ## Why it costs
 
-A CUDA graph writes its outputs to the same memory in every replay. What was kept from the step before is overwritten;
-reading it raises "accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run" (measured on
-an H200, for lists, dicts, generators, comprehensions and for slices). On the CPU and in the default mode the same code
-works, so tests don't show it.
+A CUDA graph writes its outputs to the same memory in every replay. What was kept from the step before is overwritten.
+Reading what the first two calls gave, which warm up and record, raises "accessing tensor output of CUDAGraphs that has
+been overwritten by a subsequent run"; what later calls gave holds, without an error, the numbers of the last one
+(measured on an H200, for lists, dicts, generators, comprehensions and for slices). On the CPU and in the default mode
+the same code works, so tests don't show it.
 
 ## Write instead
 
 `outputs.append(step(x).clone())`, with the clone outside of the compiled function, or keep something computed from it
 (`step(x).argmax(-1)`, which is a new tensor).
+
+## Limits
+
+Only `possible` where nothing in the file says that the code runs without gradients: a backward pass that may still
+come, as of parameters that require gradients, keeps outputs alive.
 
 ## References
 
@@ -29,7 +35,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.cuda_graphs import replayed
+from compilelint.static.facts.cuda_graphs import is_replay, replayed, without_gradients
 from compilelint.static.facts.questions import assigned_once
 from compilelint.static.facts.state import without_index
 from compilelint.static.values import Mapping, Sequence
@@ -50,9 +56,9 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         yield Hit(
             node if isinstance(node, ast.Call) else kept,
             f"`{view.text(kept)}` is memory of the CUDA graph of `{view.text(made.func)}`, and the next call overwrites"
-            " it: reading it later raises an error",
+            " it: what is kept of the first two calls raises an error, of later ones it holds the last call's numbers",
             f"keep a copy: `{view.text(kept)}.clone()`",
-            confidence="likely",
+            confidence="likely" if without_gradients(view.module) else "possible",
         )
 
 
@@ -79,7 +85,7 @@ def _replay(kept: ast.expr, view: View) -> ast.Call | None:
     part = without_index(kept)
     made = assigned_once(view.function, part.id) if isinstance(part, ast.Name) else part
     made = without_index(made) if made is not None else None
-    return made if isinstance(made, ast.Call) and ast.unparse(made.func) in replayed(view.module) else None
+    return made if isinstance(made, ast.Call) and is_replay(made, view.function, view.module) else None
 
 
 BAD = (
@@ -93,11 +99,12 @@ class Predictor:
     def __init__(self, net):
         self.net = torch.compile(net, mode="reduce-overhead")
 
-    def rollout(self, x, steps):
+    @torch.no_grad()
+    def encode(self, frames):
         states = []
-        for _ in range(steps):
-            x = self.net(x)
-            states.append(x)  # ~
+        for frame in frames:
+            out = self.net(frame)
+            states.append(out)  # ~
         return torch.cat(states)
 
 

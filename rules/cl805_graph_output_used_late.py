@@ -9,9 +9,10 @@ a loop, `head(step(x))`, `self.state = step(x, self.state)`, and `a = step(x); b
 
 Replays share one memory. Where no backward pass is to come, each call of a compiled function starts anew and gives up
 what all earlier ones returned: reading it raises "accessing tensor output of CUDAGraphs that has been overwritten by a
-subsequent run", and so does handing it to the next call, even of another compiled function (measured on an H200, torch
-2.11). `torch.compiler.cudagraph_mark_step_begin()` does not help, `clone()` inside the compiled function does not
-either. On the CPU and in the default mode the same code works.
+subsequent run", and so does handing it to the next call, even of another compiled function. That is so for the first
+two calls, which warm up and record; once warmed up, what is read late holds the numbers of the later call, without an
+error (measured on an H200, torch 2.11). `torch.compiler.cudagraph_mark_step_begin()` does not help, `clone()` inside
+the compiled function does not either. On the CPU and in the default mode the same code works.
 
 ## Write instead
 
@@ -21,7 +22,8 @@ either. On the CPU and in the default mode the same code works.
 ## Limits
 
 Silent in functions that run a backward pass, which keeps outputs alive; only `possible` where nothing in the file says
-that the code runs without gradients.
+that the code runs without gradients. `model.eval()` does not say so: parameters that require gradients keep outputs
+alive in it too (measured as well).
 
 ## References
 
@@ -32,13 +34,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import lru_cache
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.cuda_graphs import replayed
+from compilelint.static.facts.cuda_graphs import replayed, without_gradients
 from compilelint.static.facts.replays import LateUse, late_uses
-from compilelint.static.project.syntax import nodes_in
 
 HAZARD = "cudagraph-skip"
 WATCH = Watch(
@@ -46,35 +46,28 @@ WATCH = Watch(
     files=lambda module: bool(replayed(module)),
     regions=frozenset({"decode-loop", "host"}),
 )
-WITHOUT_GRADIENTS = frozenset({"no_grad", "inference_mode", "requires_grad_", "eval"})
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the use of an output whose memory another replay has taken."""
     for use in late_uses(view.function, view.module):
         if use.node is node:
-            yield _hit(use, "likely" if _infers(view.module) else "possible", view)
+            yield _hit(use, "likely" if without_gradients(view.module) else "possible", view)
 
 
 def _hit(use: LateUse, confidence: Confidence, view: View) -> Hit:
     made = view.text(use.made.func)
     what = (
-        f"memory of the CUDA graph of `{made}`, which the call that gets it overwrites"
+        "which the call that gets it overwrites: reading it raises an error"
         if use.how == "passed"
-        else f"memory of the CUDA graph of `{made}`, which a later replay has overwritten"
+        else "which a later replay has overwritten: reading it raises an error, or once warm gives that one's numbers"
     )
     return Hit(
         use.node,
-        f"`{view.text(use.node)}` is {what}: reading it raises an error",
+        f"`{view.text(use.node)}` is memory of the CUDA graph of `{made}`, {what}",
         f"copy it where it is made: `{view.text(use.made)}.clone()`",
         confidence=confidence,
     )
-
-
-@lru_cache(maxsize=256)
-def _infers(module: ast.Module) -> bool:
-    """Whether the file says that something runs without gradients."""
-    return any(isinstance(node, ast.Attribute) and node.attr in WITHOUT_GRADIENTS for node in nodes_in(module))
 
 
 BAD = (

@@ -29,8 +29,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.state import parameters
-from compilelint.static.project.syntax import children
+from compilelint.static.facts.state import own_names, parameters
+from compilelint.static.project.syntax import children, nodes_in
 from compilelint.static.values import External, options
 
 HAZARD = "placement"
@@ -100,6 +100,8 @@ def _is_read_later(name: str, assignment: ast.stmt, view: View) -> bool:
     scope = view.function
     if any(isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names for node in ast.walk(scope)):
         return True
+    if any(_reads_later(inner, name) for inner in nodes_in(scope) if inner is not scope):
+        return True
     reads = list(_reads(scope, name))
     end = (assignment.end_lineno or assignment.lineno, assignment.end_col_offset or 0)
     if any(
@@ -112,6 +114,13 @@ def _is_read_later(name: str, assignment: ast.stmt, view: View) -> bool:
             if any(read.lineno < assignment.lineno for read in inside):
                 return True
     return False
+
+
+def _reads_later(inner: ast.AST, name: str) -> bool:
+    """Whether a nested function reads the variable: whenever it runs, it sees what the variable holds then."""
+    if not isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) or name in own_names(inner):
+        return False
+    return any(True for _ in _reads(inner, name))
 
 
 def _reads(scope: ast.AST, name: str) -> Iterator[ast.Name]:
@@ -218,6 +227,15 @@ def train(model, batches):
 
 def both(model, x):
     fast = torch.compile(model); return fast(x) - model(x)
+
+
+def bench(model, loss, x):
+    def step():
+        return loss(model(x))
+
+    model = torch.compile(model)
+    loss = torch.compile(loss)
+    return timed(step), timed(lambda: model(x))
 
 
 compiled = torch.compile(nn.Linear(4, 4))

@@ -28,7 +28,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.compiled_pairs import compiled_pairs, is_reset_after, lines_of_calls
+from compilelint.static.facts.compiled_pairs import compiled_pairs, is_reset_after, runs_of
 from compilelint.static.facts.questions import last_name
 from compilelint.static.facts.state import arguments_by_parameter, functions_in, names_in, own_nodes, parameters
 
@@ -80,11 +80,12 @@ def _whole(hooked: ast.expr, function: ast.AST) -> str:
 
 def _ran_before(hooked: str, line: int, function: ast.AST, module: ast.Module) -> tuple[str, int] | None:
     """What a function has run compiled, and on which line, before `line`, of which `hooked` is the module or a part."""
-    for compiled, model in compiled_pairs(module):
-        is_part = any(hooked == name or hooked.startswith((f"{name}.", f"{name}[")) for name in (compiled, model))
-        ran = [before for before in lines_of_calls(compiled, function) if before < line]
-        if is_part and ran and not is_reset_after(line, function):
-            return compiled, ran[0]
+    for pair in compiled_pairs(module):
+        names = (pair.compiled, pair.model)
+        is_part = any(hooked == name or hooked.startswith((f"{name}.", f"{name}[")) for name in names)
+        ran = [before for before in runs_of(pair, function, module) if before < line] if is_part else []
+        if ran and not is_reset_after(line, function):
+            return pair.compiled, ran[0]
     return None
 
 
@@ -107,7 +108,8 @@ def _attached_late(view: View) -> tuple[str, str] | None:
     """The function that calls this one in a later call of its own, and what it runs compiled: only by a count."""
     name = getattr(view.function, "name", "")
     for function in functions_in(view.module):
-        compiled = next((c for c, _ in compiled_pairs(view.module) if lines_of_calls(c, function)), None)
+        pairs = compiled_pairs(view.module)
+        compiled = next((pair.compiled for pair in pairs if runs_of(pair, function, view.module)), None)
         if compiled is None or function is view.function:
             continue
         for test in own_nodes(function):

@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from compilelint.static.project.compiled_names import called_name, compiled_names
+from compilelint.static.project.compiled_names import called_name, compiled_names, is_compiled
 
 BOUND = {
     "a variable": ("step = torch.compile(model)", "step"),
@@ -69,3 +69,34 @@ def test_called_name(call: str, name: str) -> None:
     parsed = ast.parse(call, mode="eval").body
     assert isinstance(parsed, ast.Call)
     assert called_name(parsed.func) == name
+
+
+SCOPES = {
+    "where it is compiled": ("def other(x):\n    net = torch.compile(Net())\n    return net(x)", True),
+    "handed over": ("def other(net, x):\n    return net(x)", True),
+    "handed over and moved": ("def other(net, x):\n    net = net.eval()\n    return net(x)", True),
+    "of the file": ("def other(x):\n    return net(x)", True),
+    "set for all": ("def other(x):\n    global net\n    net = Net()\n    return net(x)", True),
+    "made by what compiles": ("def other(x):\n    net = build()\n    return net(x)", True),
+    "another name of it": ("def other(fast, x):\n    net = fast\n    return net(x)", True),
+    "made here": ("def other(x):\n    net = Net()\n    return net(x)", False),
+    "from a list": ("def other(nets, x):\n    for net in nets:\n        net(x)", False),
+    "made around it": ("def outer(x):\n    net = Net()\n    def other(x):\n        return net(x)", False),
+    "made around it, handed over": (
+        "def outer(x):\n    net = Net()\n    def other(net, x):\n        return net(x)",
+        True,
+    ),
+    "an attribute": ("def other(self, x):\n    net = Net()\n    return self.net(x)", True),
+}
+
+
+@pytest.mark.parametrize("name", SCOPES)
+def test_a_variable_of_another_function_only_shares_the_name(name: str) -> None:
+    code, expected = SCOPES[name]
+    tree = ast.parse(
+        "def build():\n    return torch.compile(Net())\n"
+        "def first(x):\n    fast = net = torch.compile(Net())\n    return net(x)\n" + code
+    )
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "other"]
+    calls = [node for node in ast.walk(functions[0]) if isinstance(node, ast.Call) and called_name(node.func) == "net"]
+    assert [is_compiled(call.func, functions[0], tree) for call in calls] == [expected]

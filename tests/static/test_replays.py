@@ -6,6 +6,7 @@ import ast
 import textwrap
 
 import pytest
+from projects import check
 
 from compilelint.static.facts.replays import late_uses
 
@@ -65,3 +66,31 @@ def test_used_late(body: str, expected: list[tuple[str, str]]) -> None:
 )
 def test_used_in_time(body: str) -> None:
     assert uses(body) == []
+
+
+def test_what_has_the_name_before_it_is_compiled_or_elsewhere_is_no_replay() -> None:
+    assert uses("step = f\na = step(x)\nb = step(x)\nreturn a + b") == []
+    assert (
+        uses("step = step.eval()\na = step(x)\nstep = torch.compile(f, mode='max-autotune')\nreturn a + step(x)") == []
+    )
+    assert uses("step = torch.compile(f, mode='max-autotune')\na = step(x)\nb = step(x)\nreturn a + b") == [
+        ("a", "read")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("@torch.no_grad()", "likely"),
+        ("@torch.inference_mode()", "likely"),
+        ("net.eval()\n", "possible"),  # parameters still require gradients, and keep what was computed with them
+    ],
+)
+def test_only_code_without_gradients_loses_outputs(said: str, expected: str) -> None:
+    code = (
+        COMPILED.replace("\n", "\nimport torch\n", 1)
+        + said
+        + "\ndef run(x, y):\n    a = step(x)\n    return step(y) - a\n"
+    )
+    found = [finding.confidence for finding in check({"main.py": code}) if finding.rule == "CL805"]
+    assert found == [expected]

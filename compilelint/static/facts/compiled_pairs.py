@@ -6,12 +6,24 @@ import ast
 from collections.abc import Iterator
 from functools import lru_cache
 
+from compilelint.record import record
 from compilelint.static.facts.state import functions_in, own_nodes
+from compilelint.static.project.compiled_names import namesakes
+
+
+@record(frozen=True, slots=True)
+class CompiledPair:
+    """`compiled = torch.compile(model)`, as spelled, on a 1-based `line` of `function`, which may be the module."""
+
+    compiled: str
+    model: str
+    function: ast.AST
+    line: int
 
 
 @lru_cache(maxsize=256)
-def compiled_pairs(module: ast.Module) -> tuple[tuple[str, str], ...]:
-    """Each `a = torch.compile(b)` of the file, as it is spelled: (a, b); also (a, c) where `c = b` stands beside it."""
+def compiled_pairs(module: ast.Module) -> tuple[CompiledPair, ...]:
+    """Each `a = torch.compile(b)` of the file; also one of `a` and `c` where `c = b` stands beside it."""
     found = []
     for function in (module, *functions_in(module)):
         assigned = [pair for node in own_nodes(function) if isinstance(node, ast.Assign) for pair in _pairs(node)]
@@ -19,8 +31,17 @@ def compiled_pairs(module: ast.Module) -> tuple[tuple[str, str], ...]:
             if isinstance(value, ast.Call) and value.args and ast.unparse(value.func) == "torch.compile":
                 compiled = ast.unparse(value.args[0])
                 names = [ast.unparse(other) for other, named in assigned if _is(other, named, compiled)]
-                found += [(ast.unparse(target), name) for name in (compiled, *names)]
+                pair = (ast.unparse(target), function, value.lineno)
+                found += [CompiledPair(pair[0], name, *pair[1:]) for name in (compiled, *names)]
     return tuple(found)
+
+
+def runs_of(pair: CompiledPair, function: ast.AST, module: ast.Module) -> list[int]:
+    """The lines on which a function runs what is compiled, and not what has its name before that or elsewhere."""
+    if pair.compiled in namesakes(module).get(function, frozenset()):
+        return []
+    since = pair.line if function is pair.function and pair.compiled.isidentifier() else 0
+    return [line for line in _lines_of_calls(pair.compiled, function) if line > since]
 
 
 def _pairs(assigned: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
@@ -37,7 +58,7 @@ def _is(target: ast.expr, value: ast.expr, name: str) -> bool:
     return isinstance(target, ast.Attribute) and isinstance(value, ast.Name) and value.id == name
 
 
-def lines_of_calls(name: str, function: ast.AST) -> list[int]:
+def _lines_of_calls(name: str, function: ast.AST) -> list[int]:
     """The lines on which a function calls `name`."""
     calls = [node for node in own_nodes(function) if isinstance(node, ast.Call)]
     return [call.lineno for call in calls if ast.unparse(call.func) == name]

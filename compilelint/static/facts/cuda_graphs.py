@@ -7,8 +7,9 @@ from functools import lru_cache
 
 from compilelint.rule import View
 from compilelint.static.facts.questions import last_name
-from compilelint.static.facts.state import functions_in
-from compilelint.static.project.syntax import statements_in
+from compilelint.static.facts.state import functions_in, own_statements
+from compilelint.static.project.compiled_names import namesakes
+from compilelint.static.project.syntax import nodes_in
 
 MODES = frozenset({"reduce-overhead", "max-autotune"})
 
@@ -19,16 +20,47 @@ def recorded(view: View) -> bool:
 
 
 @lru_cache(maxsize=256)
-def replayed(module: ast.Module) -> frozenset[str]:
-    """How the file spells the functions that it compiles with CUDA graphs: `self.net`, `step`."""
-    names: set[str] = set()
-    for node in statements_in(module):
-        if isinstance(node, ast.Assign) and _compiles_with_graphs(node.value):
-            names.update(ast.unparse(target) for target in node.targets)
-    for function in functions_in(module):
-        if any(_compiles_with_graphs(decorator) for decorator in function.decorator_list):
-            names.add(function.name)
-    return frozenset(names)
+def replayed(module: ast.Module) -> dict[str, tuple[tuple[ast.AST, int], ...]]:
+    """How the file spells the functions that it compiles with CUDA graphs, `self.net` or `step`.
+
+    With the functions that set these names, or the module, and on which 1-based lines.
+    """
+    found: dict[str, tuple[tuple[ast.AST, int], ...]] = {}
+    for scope in (module, *functions_in(module)):
+        for node in own_statements(scope):
+            if isinstance(node, ast.Assign) and _compiles_with_graphs(node.value):
+                for target in node.targets:
+                    name = ast.unparse(target)
+                    found[name] = (*found.get(name, ()), (scope, node.lineno))
+        for name in _decorated(scope):
+            found[name] = (*found.get(name, ()), (module, 0))
+    return found
+
+
+def _decorated(scope: ast.AST) -> tuple[str, ...]:
+    """The name of a function that a decorator compiles with CUDA graphs."""
+    name: str = getattr(scope, "name", "")
+    return (name,) if any(map(_compiles_with_graphs, getattr(scope, "decorator_list", ()))) else ()
+
+
+def is_replay(call: ast.AST, scope: ast.AST, module: ast.Module) -> bool:
+    """Whether a node of `scope`, a function of the file, calls what is compiled with CUDA graphs by then."""
+    if not isinstance(call, ast.Call) or not (names := replayed(module)):
+        return False
+    name = ast.unparse(call.func)
+    if name not in names or name in namesakes(module).get(scope, frozenset()):
+        return False
+    here = [line for where, line in names[name] if where is scope and name.isidentifier()]
+    return not here or call.lineno > min(here)
+
+
+@lru_cache(maxsize=256)
+def without_gradients(module: ast.Module) -> bool:
+    """Whether a file says that something runs without gradients; `eval()` leaves them on."""
+    return any(isinstance(node, ast.Attribute) and node.attr in _NO_GRADIENTS for node in nodes_in(module))
+
+
+_NO_GRADIENTS = frozenset({"no_grad", "inference_mode", "requires_grad_", "set_grad_enabled"})
 
 
 def _compiles_with_graphs(node: ast.expr) -> bool:

@@ -1,8 +1,9 @@
 """Where a program still uses the output of a CUDA graph after the next graph has run.
 
 A replay writes into the memory of the replay before it, and without a backward pass to come every call of a compiled
-function starts anew: what earlier calls returned is gone, also as an argument of the new call (measured on an H200,
-torch 2.11: "accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run").
+function starts anew: what earlier calls returned is gone, also as an argument of the new call. Measured on an H200,
+torch 2.11: in the first two calls, which warm up and record, "accessing tensor output of CUDAGraphs that has been
+overwritten by a subsequent run"; from the third on what is read late is, without an error, what the later replay wrote.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from functools import lru_cache
 from typing import Literal
 
 from compilelint.record import record
-from compilelint.static.facts.cuda_graphs import replayed
+from compilelint.static.facts.cuda_graphs import is_replay
 from compilelint.static.facts.state import own_nodes
 
 Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
@@ -31,11 +32,10 @@ class LateUse:
 @lru_cache(maxsize=512)
 def late_uses(scope: Scope, module: ast.Module) -> tuple[LateUse, ...]:
     """The first late use of each replay's output in one function, in source order."""
-    names = replayed(module)
-    calls = [node for node in own_nodes(scope) if isinstance(node, ast.Call) and ast.unparse(node.func) in names]
-    if not calls or isinstance(scope, ast.Lambda) or any(_trains(node) for node in own_nodes(scope)):
+    replays = frozenset(node for node in own_nodes(scope) if is_replay(node, scope, module))
+    if not replays or isinstance(scope, ast.Lambda) or any(_trains(node) for node in own_nodes(scope)):
         return ()
-    reader = _Reader(names)
+    reader = _Reader(replays)
     # Attributes last from one call of the function to the next, so its body is read twice.
     for _ in range(2):
         reader.block(scope.body)
@@ -52,8 +52,8 @@ def _trains(node: ast.AST) -> bool:
 class _Reader:
     """Reads statements in order. `held`: by variable, the replay that returned it; `gone`: those overwritten since."""
 
-    def __init__(self, names: frozenset[str]) -> None:
-        self.names = names
+    def __init__(self, replays: frozenset[ast.AST]) -> None:
+        self.replays = replays
         self.held: dict[str, ast.Call] = {}
         self.gone: set[str] = set()
         self.found: dict[ast.Call, LateUse] = {}
@@ -107,14 +107,14 @@ class _Reader:
             return
         if isinstance(expression, ast.Compare) and isinstance(expression.ops[0], (ast.Is, ast.IsNot)):
             return  # asks which object it is, not what is in its memory
-        is_replay = isinstance(expression, ast.Call) and ast.unparse(expression.func) in self.names
+        replays = expression in self.replays
         for part in ast.iter_child_nodes(expression):
-            if isinstance(part, (ast.expr, ast.keyword)) and not (is_replay and isinstance(part, ast.Attribute)):
+            if isinstance(part, (ast.expr, ast.keyword)) and not (replays and isinstance(part, ast.Attribute)):
                 self.read(part.value if isinstance(part, ast.keyword) else part)
         name = _name(expression)
         if name in self.gone and name in self.held and isinstance(getattr(expression, "ctx", None), ast.Load):
             self.found.setdefault(self.held[name], LateUse(expression, self.held[name], "read"))
-        if isinstance(expression, ast.Call) and is_replay:
+        if isinstance(expression, ast.Call) and replays:
             for argument in (*expression.args, *(keyword.value for keyword in expression.keywords)):
                 made = self.output(argument)
                 if made is not None:
@@ -126,7 +126,7 @@ class _Reader:
         while True:
             if isinstance(expression, ast.Subscript):
                 expression = expression.value
-            elif isinstance(expression, ast.Call) and ast.unparse(expression.func) in self.names:
+            elif isinstance(expression, ast.Call) and expression in self.replays:
                 return expression
             elif isinstance(expression, ast.Call) and isinstance(expression.func, ast.Attribute):
                 if expression.func.attr not in PARTS:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from compilelint.static.project.index import FunctionNode
-from compilelint.static.project.syntax import nodes_in, statements_in
+from compilelint.static.project.syntax import children, nodes_in, statements_in
 
 _ACCESSORS = frozenset({"property", "cached_property"})
 
@@ -42,6 +42,62 @@ def called_name(function: ast.expr) -> str:
     return (
         function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
     )
+
+
+def is_compiled(function: ast.expr, scope: ast.AST, tree: ast.Module) -> bool:
+    """Whether what is called in `scope`, a function of the file, is by its name something that the file compiles."""
+    name = called_name(function)
+    return name in compiled_names(tree) and not (
+        isinstance(function, ast.Name) and name in namesakes(tree).get(scope, frozenset())
+    )
+
+
+@cache
+def namesakes(tree: ast.Module) -> dict[ast.AST, frozenset[str]]:
+    """By function, the variables that it, or a function around it, sets to something that is not compiled.
+
+    What the file compiles under the same name elsewhere is another thing: of ten tests that each make a `model`, one
+    compiles it. A parameter may well be what another function of the file compiles.
+    """
+    compiled = compiled_names(tree)
+    found: dict[ast.AST, frozenset[str]] = {}
+    pending: list[tuple[ast.AST, frozenset[str]]] = [(tree, frozenset())] if compiled else []
+    while pending:
+        scope, outer = pending.pop()
+        inside = _inside(scope)
+        if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            taken = {node.arg for node in nodes_in(scope.args) if isinstance(node, ast.arg)}
+            sets = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+            sets -= {name for node in inside if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names}
+            others = sets - taken - {name for node in inside for name in _set_to_compiled(node, compiled)}
+            outer = found[scope] = frozenset((outer - taken - sets) | others) & compiled
+        pending += [(node, outer) for node in inside if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    return found
+
+
+def _inside(scope: ast.AST) -> list[ast.AST]:
+    """The nodes of a function or file, with those of classes in it, and without those of functions in it."""
+    found: list[ast.AST] = []
+    pending = children(scope)
+    while pending:
+        node = pending.pop()
+        found.append(node)
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            pending += children(node)
+    return found
+
+
+def _set_to_compiled(node: ast.AST, known: frozenset[str]) -> Iterator[str]:
+    """The names that a node sets to something compiled."""
+    if isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
+        value = node.value
+        if _compiles(value) or _is_known(value, known) or (isinstance(value, ast.Name) and value.id in known):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                yield from _last_names(target)
+    elif isinstance(node, (ast.For, ast.AsyncFor)) and _compiles(node.iter):
+        yield from _last_names(node.target)
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _compiles(node.value):
+        yield from _set_by(node.value)
 
 
 def compiled_by(function: ast.AST) -> bool:
@@ -93,7 +149,7 @@ def _handed_on(tree: ast.Module, known: set[str]) -> Iterator[str]:
                 yield from _last_names(target) if not isinstance(target, (ast.Tuple, ast.List)) else ()
 
 
-def _is_known(value: ast.expr, known: set[str]) -> bool:
+def _is_known(value: ast.expr, known: set[str] | frozenset[str]) -> bool:
     """Whether a value is what is known by a name: an attribute, an entry, or what a function returns."""
     if isinstance(value, ast.IfExp):
         return _is_known(value.body, known) or _is_known(value.orelse, known)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from functools import cache
 
-from compilelint.static.project.compiled_names import called_name, compiled_names
+from compilelint.static.project.compiled_names import called_name, compiled_names, is_compiled
 from compilelint.static.project.contents import speaks_of_compile
 from compilelint.static.project.definitions import FunctionRef
 from compilelint.static.project.index import FunctionNode, ModuleIndex
@@ -31,13 +31,14 @@ def batch_loops(
         return []
     apart = {node for loop in decoding for node in nodes_in(loop)}
     loops = [node for node in statements_in(ref.node) if isinstance(node, (ast.For, ast.While)) and node not in apart]
-    return [loop for loop in loops if any(_is_step(node, steps, module.tree) for node in _on_each_turn(loop))]
+    tree, function = module.tree, ref.node
+    return [loop for loop in loops if any(_is_step(node, steps, function, tree) for node in _on_each_turn(loop))]
 
 
-def calls_compiled(loop: ast.For | ast.While, tree: ast.Module) -> bool:
-    """Whether a loop calls, on its turns or in a loop within, what the file compiles or a function that does."""
+def calls_compiled(loop: ast.For | ast.While, function: ast.AST, tree: ast.Module) -> bool:
+    """Whether a loop of `function` calls, on its turns or in a loop within, what the file compiles or what does so."""
     steps = _steps(tree)
-    return any(_is_step(node, steps, tree) for node in nodes_in(loop))
+    return any(_is_step(node, steps, function, tree) for node in nodes_in(loop))
 
 
 def _on_each_turn(loop: ast.For | ast.While) -> Iterator[ast.AST]:
@@ -62,10 +63,11 @@ def _steps(tree: ast.Module) -> frozenset[str]:
     while more := {
         function.name
         for function in candidates
-        if function.name not in found and any(_is_step(node, found, tree) for node in _outside_loops(function))
+        if function.name not in found
+        and any(_is_step(node, found, function, tree) for node in _outside_loops(function))
     }:
         found |= more
-    whole = {f.name for f in candidates if any(_is_step(n, found, tree) for n in _in_loops(f))}
+    whole = {f.name for f in candidates if any(_is_step(n, found, f, tree) for n in _in_loops(f))}
     return compiled | (found - whole)
 
 
@@ -87,12 +89,12 @@ def _outside_loops(function: FunctionNode) -> Iterator[ast.AST]:
             pending += children(node)
 
 
-def _is_step(node: ast.AST, steps: set[str] | frozenset[str], tree: ast.Module) -> bool:
-    """Whether a node calls what the file compiles, by its name, or one of `steps`, alone or on `self`."""
+def _is_step(node: ast.AST, steps: set[str] | frozenset[str], function: ast.AST, tree: ast.Module) -> bool:
+    """Whether a node of a function calls what the file compiles, by its name, or one of `steps`, alone or on `self`."""
     if not isinstance(node, ast.Call):
         return False
     name = called_name(node.func)
-    if name in compiled_names(tree) - _NO_NAMES:
+    if name not in _NO_NAMES and is_compiled(node.func, function, tree):
         return True
     return name in steps and (isinstance(node.func, ast.Name) or ast.unparse(node.func) == f"self.{name}")
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from functools import cache
 
-from compilelint.static.project.compiled_names import called_name, compiled_names
+from compilelint.static.project.compiled_names import called_name, compiled_names, is_compiled, namesakes
 from compilelint.static.project.contents import speaks_of_compile
 from compilelint.static.project.definitions import FunctionRef
 from compilelint.static.project.index import ModuleIndex
@@ -39,7 +39,8 @@ def decode_loops(ref: FunctionRef, module: ModuleIndex) -> list[ast.For | ast.Wh
         return []
     steps = _steps(module.tree) if speaks_of_compile(module) else frozenset()
     stateful = _stateful_steps(module.tree) if steps else frozenset()
-    return [loop for loop in loops if _decodes(loop, steps, stateful)]
+    others = namesakes(module.tree).get(ref.node, frozenset()) if steps else frozenset()
+    return [loop for loop in loops if _decodes(loop, steps, stateful, others)]
 
 
 def each_turn(loop: ast.For | ast.While) -> Iterator[ast.AST]:
@@ -48,7 +49,9 @@ def each_turn(loop: ast.For | ast.While) -> Iterator[ast.AST]:
         yield from nodes_in(part)
 
 
-def _decodes(loop: ast.For | ast.While, steps: frozenset[str], stateful: frozenset[str]) -> bool:
+def _decodes(
+    loop: ast.For | ast.While, steps: frozenset[str], stateful: frozenset[str], others: frozenset[str]
+) -> bool:
     nodes = [node for statement in loop.body for node in nodes_in(statement)]
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     if any(_trains(call) for call in calls):
@@ -56,9 +59,14 @@ def _decodes(loop: ast.For | ast.While, steps: frozenset[str], stateful: frozens
     turn = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)} if isinstance(loop, ast.For) else set()
     return any(
         called_name(call.func) in stateful
-        or ((called_name(call.func) in steps or _names_model(call)) and _feeds_back(call, nodes, turn))
+        or ((_is_step(call.func, steps, others) or _names_model(call)) and _feeds_back(call, nodes, turn))
         for call in calls
     )
+
+
+def _is_step(function: ast.expr, steps: frozenset[str], others: frozenset[str]) -> bool:
+    name = called_name(function)
+    return name in steps and not (isinstance(function, ast.Name) and name in others)
 
 
 def _trains(call: ast.Call) -> bool:
@@ -90,13 +98,12 @@ _NO_NAMES = frozenset({"", "forward", "__init__", "__call__"})
 
 def _callers_of_compiled(tree: ast.Module) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, ast.Call]]:
     """The functions that take one step by calling what the file compiles, with each such call."""
-    compiled = compiled_names(tree)
-    for function in statements_in(tree):
+    for function in statements_in(tree) if compiled_names(tree) else ():
         if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
             if _NO_STEP & set(function.name.lower().split("_")):
                 continue
             for node in nodes_in(function):
-                if isinstance(node, ast.Call) and called_name(node.func) in compiled:
+                if isinstance(node, ast.Call) and is_compiled(node.func, function, tree):
                     yield function, node
 
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from compilelint.record import record
-from compilelint.static.project.compiled_names import called_name, compiled_by, compiled_names
+from compilelint.static.project.compiled_names import called_name, compiled_by, compiled_names, namesakes
 from compilelint.static.project.contents import HEAD_LINES, classes, functions, only_tests
 from compilelint.static.project.definitions import ClassAttribute, ClassRef, FunctionRef, class_members
 from compilelint.static.project.index import ModuleIndex
@@ -161,7 +161,9 @@ def _own_name(function: ast.expr) -> str:
 def mentions_compiled(tree: ast.AST, module: ModuleIndex) -> bool:
     """Whether a name that the file binds to something compiled stands in a piece of it."""
     names = compiled_names(module.tree)
+    variables = names - namesakes(module.tree).get(tree, frozenset())
     return bool(names) and any(
-        isinstance(node, (ast.Attribute, ast.Name)) and {called_name(node), f"{called_name(node)}()"} & names
+        isinstance(node, (ast.Attribute, ast.Name))
+        and {called_name(node), f"{called_name(node)}()"} & (variables if isinstance(node, ast.Name) else names)
         for node in nodes_in(tree)
     )
