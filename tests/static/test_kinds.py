@@ -18,6 +18,9 @@ x.device  # a Python object
 x.dtype == torch.float16  # a Python bool
 given == torch.float16  # a Python bool
 torch.bfloat16 != given  # a Python bool
+given == torch.float8_e4m3fn  # a Python bool
+given == torch.complex64  # a Python bool
+torch.uint16 == given  # a Python bool
 x.is_floating_point()  # a Python bool
 x.requires_grad  # a Python bool
 x.is_cuda  # a Python bool

@@ -341,6 +341,8 @@ Pair = Tuple[Tensor, Tensor]
         ("float | None", "a Python float passed in or None"),
         ("None", "None"),
         ("nn.Module", "a `torch.nn.Module`"),
+        ("torch.dtype", "a Python object"),
+        ("Union[torch.device, str, None]", "a Python object or None"),
         ("Cache", "a `Cache` (model:11)"),
         ("'not an annotation'", "unknown"),
         ("Unheard", "unknown"),
@@ -410,6 +412,31 @@ def test_a_guess_gives_way_to_what_the_function_it_is_handed_to_does_with_it() -
     seen = probe(f"{HEAD}{helpers}{step}")
     kinds = {s.function: describe(s.value) for s in seen.sightings}
     assert kinds == {"crop": "unknown", "add": "a tensor (by annotation or use)"}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "kind"),
+    [
+        ("torch.dtype", "a Python object"),
+        ("Union[torch.dtype, str]", "a Python object"),
+        ("Optional[torch.device]", "a Python object or None"),
+        ("int", "a Python int passed in"),
+        ("Literal['mean', 'sum']", "a Python str"),
+        ("List[Tensor]", "a list of a tensor (by annotation or use)"),
+        ("dict", "a dict of unknown"),
+        ("Cache", "a `Cache` (model:11)"),
+        ("nn.Module", "a `torch.nn.Module`"),
+        ("Tensor", "a tensor (by annotation or use)"),
+        ("Optional[Tensor]", "a tensor (by annotation or use)"),
+        ("np.ndarray", "a tensor (by annotation or use)"),
+        ("Unheard", "a tensor (by annotation or use)"),
+        ("object", "a tensor (by annotation or use)"),
+    ],
+)
+def test_a_guess_gives_way_to_what_an_annotation_says(annotation: str, kind: str) -> None:
+    helper = f"def use(x, setting: {annotation}):\n    probe(setting)\n    return x\n"
+    seen = probe(f"{HEAD}{helper}@torch.compile\ndef step(given, other):\n    return use(given + other, other)")
+    assert seen.kinds() == {kind}
 
 
 def test_the_largest_of_a_tensor_has_no_dimensions() -> None:

@@ -52,6 +52,7 @@ _SEQUENCES = {
     "tuple": "tuple", "Tuple": "tuple", "set": "set", "Set": "set", "Iterator": "iterator", "Generator": "generator",
 }  # fmt: skip
 _MAPPINGS = frozenset({"dict", "Dict", "Mapping", "OrderedDict", "MutableMapping"})
+_OBJECTS = frozenset({"torch.dtype", "torch.device", "torch.layout", "torch.memory_format", "numpy.dtype"})
 _MODULES = frozenset({"torch.nn.Module", "torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.ModuleDict"})
 
 
@@ -102,6 +103,8 @@ def _named(node: ast.Name | ast.Attribute, module: ModuleIndex, tracer: Tracer) 
         return Sequence("size", None, Scalar("int", "shape"))
     if isinstance(target, Outside) and target.name in _MODULES:
         return ExternalInstance(target.name)
+    if isinstance(target, Outside) and target.name in _OBJECTS:
+        return Scalar("object")
     return UNKNOWN
 
 

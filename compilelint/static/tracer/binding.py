@@ -17,8 +17,10 @@ from compilelint.static.tracer.frame import Env
 from compilelint.static.values import (
     NONE,
     UNKNOWN,
+    Array,
     Const,
     Function,
+    Instance,
     Mapping,
     Scalar,
     Sequence,
@@ -175,11 +177,20 @@ def _is_guess(value: Value) -> bool:
 
 
 def contradicts(value: Value, declared: Value) -> bool:
-    """Whether a tensor was inferred where the annotation says flag or text, or was guessed where it says number."""
+    """Whether a tensor was inferred where the annotation says flag or text, or guessed where it says something else."""
     if not isinstance(value, Tensor) or declared == UNKNOWN:
         return False
+    if not value.sure:
+        return not any(map(_may_be_tensor, options(declared)))
     types = {option.type if isinstance(option, Scalar) else "" for option in options(declared) if option != NONE}
-    return types <= {"bool", "str"} or (types <= {"bool", "str", "int", "float"} and not value.sure)
+    return types <= {"bool", "str"}
+
+
+def _may_be_tensor(declared: Value) -> bool:
+    """Whether what an annotation names may stand for a tensor: arrays do where code is compiled, subclasses do."""
+    if isinstance(declared, Instance):
+        return declared.has_outside_base and not declared.is_module
+    return isinstance(declared, (Tensor, Array, Unknown))
 
 
 def _mask(value: Value) -> Value:

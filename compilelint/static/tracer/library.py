@@ -12,7 +12,7 @@ import sys
 from compilelint.static.layouts import SPARSE_CONSTRUCTORS, SPARSE_CONVERSIONS
 from compilelint.static.tracer import higher_order, numpy_numbers
 from compilelint.static.tracer.callees import call_back
-from compilelint.static.tracer.dtypes import element_of_dtype
+from compilelint.static.tracer.dtypes import element_of_dtype, is_dtype
 from compilelint.static.tracer.forms import form_of_result
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.tracer.grammar import value_of_return
@@ -264,7 +264,7 @@ def _refine(result: Value, name: str, tail: str, args: tuple[Value, ...], keywor
 
 
 def _is_dtype(args: tuple[Value, ...]) -> bool:
-    return any(element_of_dtype(arg) is not None for arg in args[1:])
+    return any(map(is_dtype, args[1:]))
 
 
 def _factory_element(tail: str, args: tuple[Value, ...]) -> Element | None:

@@ -6,7 +6,7 @@ import ast
 import operator
 from collections.abc import Callable
 
-from compilelint.static.tracer.dtypes import element_of_dtype
+from compilelint.static.tracer.dtypes import is_dtype
 from compilelint.static.values import (
     NONE,
     UNKNOWN,
@@ -188,7 +188,7 @@ def _compare(left: Value, op: ast.cmpop, right: Value) -> Value:
             return Scalar("bool")
         if other == Scalar("object") and not any(isinstance(side, Tensor) and side.sure for side in (left, right)):
             return Scalar("bool")  # what was taken for a tensor is a member of an enumeration
-        if element_of_dtype(other) is not None:
+        if is_dtype(other):
             return Scalar("bool")  # what was taken for a tensor is a dtype
         return tensor_result(left, right, "bool")
     if isinstance(left, Array) or isinstance(right, Array):
