@@ -29,6 +29,7 @@ from collections.abc import Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.dtypes import is_dtype
 from compilelint.static.facts.tensors import data, site_of, tensors_within
 from compilelint.static.values import Const, Mapping, Scalar, Sequence, Value, options
 
@@ -91,13 +92,18 @@ def is_text(value: Value) -> bool:
     )
 
 
+def _is_no_tensor(value: Value) -> bool:
+    """Whether a value is a string or one of torch's dtypes: what is looked for among them is one too."""
+    return is_text(value) or is_dtype(value)
+
+
 def compared(node: ast.Compare, view: View) -> Confidence | None:
     """How sure it is that a tensor is looked for in a list or tuple; sets and dicts go by identity and compile."""
     values = options(view.kind(node.comparators[0]))
     if not all(isinstance(value, Sequence) and value.form in ("list", "tuple") for value in values):
         return None
-    if all(all(map(is_text, members(value))) for value in values):
-        return None  # in an empty list, or among texts, nothing is compared with a tensor
+    if all(all(map(_is_no_tensor, members(value))) for value in values):
+        return None  # in an empty list, or among texts or dtypes, nothing is compared with a tensor
     return data(view.kind(node.left))
 
 
@@ -176,6 +182,21 @@ class Router(nn.Module):
         return torch.where(torch.isin(x.sum(), stops), x, x + kept)
 """,
         run="(Router(), [(torch.ones(2, 4),)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+    Example(
+        code="""\
+import torch
+
+
+@torch.compile
+def to_dtype(x, kind):
+    if kind in (torch.float8_e4m3fn, torch.float8_e5m2) or kind == torch.float16:
+        return x * 2
+    return x + 1
+""",
+        run="(to_dtype, [(torch.ones(2, 4), torch.float16)])",
         default="clean",
         fullgraph="clean",
     ),

@@ -65,3 +65,18 @@ def test_a_change_before_it_or_before_a_reset_is_not(body: str, change: str) -> 
 @pytest.mark.parametrize(("rule", "change"), CHANGES.items())
 def test_another_reset_throws_no_graphs_away(rule: str, change: str) -> None:
     assert reported(f"fast(x)\n{change}\nx.metrics.reset()\nreturn fast(x)") == {rule}
+
+
+@pytest.mark.parametrize("change", ["net.head = nn.ReLU()", "net.head.register_forward_hook(print)"])
+def test_what_ran_under_the_name_before_it_was_compiled_ran_uncompiled(change: str) -> None:
+    other = f"\ndef other(x):\n    net = Net()\n    net(x)\n    {change}\n"
+    assert reported(f"fast(x)\nreturn fast(x)\n{other}") == set()
+    assert reported(f"fast(x)\nreturn fast(x)\n{other}    net = torch.compile(net)\n    return net(x)") == set()
+
+
+def test_a_model_of_another_function_is_not_the_one_that_is_compiled() -> None:
+    tests = "".join(
+        f"def test_{i}(x):\n    net = Net()\n    net(x)\n    net.head = nn.ReLU()\n{more}    return net(x)\n"
+        for i, more in enumerate(["", "    net = torch.compile(net)\n"])
+    )
+    assert "CL633" not in {finding.rule for finding in check({"main.py": MODEL + "    return fast(x)\n" + tests})}

@@ -285,6 +285,7 @@ def test_function(row: str, kind: str) -> None:
 
 
 HEAD = """
+import enum
 import functools
 import torch
 import typing as t
@@ -295,6 +296,12 @@ from torch import BoolTensor, LongTensor, Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 class Cache:
+    pass
+
+class Backend(str, enum.Enum):
+    FAST = "fast"
+
+class Wrapped(torch.Tensor):
     pass
 
 MaybeTensor = Optional[Tensor]
@@ -343,7 +350,7 @@ Pair = Tuple[Tensor, Tensor]
         ("nn.Module", "a `torch.nn.Module`"),
         ("torch.dtype", "a Python object"),
         ("Union[torch.device, str, None]", "a Python object or None"),
-        ("Cache", "a `Cache` (model:11)"),
+        ("Cache", "a `Cache` (model:12)"),
         ("'not an annotation'", "unknown"),
         ("Unheard", "unknown"),
     ],
@@ -424,8 +431,10 @@ def test_a_guess_gives_way_to_what_the_function_it_is_handed_to_does_with_it() -
         ("Literal['mean', 'sum']", "a Python str"),
         ("List[Tensor]", "a list of a tensor (by annotation or use)"),
         ("dict", "a dict of unknown"),
-        ("Cache", "a `Cache` (model:11)"),
+        ("Cache", "a `Cache` (model:12)"),
         ("nn.Module", "a `torch.nn.Module`"),
+        ("Backend", "a `Backend` (model:15)"),
+        ("Wrapped", "a tensor (by annotation or use)"),
         ("Tensor", "a tensor (by annotation or use)"),
         ("Optional[Tensor]", "a tensor (by annotation or use)"),
         ("np.ndarray", "a tensor (by annotation or use)"),

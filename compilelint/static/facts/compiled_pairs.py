@@ -40,8 +40,10 @@ def runs_of(pair: CompiledPair, function: ast.AST, module: ast.Module) -> list[i
     """The lines on which a function runs what is compiled, and not what has its name before that or elsewhere."""
     if pair.compiled in namesakes(module).get(function, frozenset()):
         return []
-    since = pair.line if function is pair.function and pair.compiled.isidentifier() else 0
-    return [line for line in _lines_of_calls(pair.compiled, function) if line > since]
+    name = pair.compiled
+    here = [other.line for other in compiled_pairs(module) if other.compiled == name and other.function is function]
+    since = min(here) if here and name.isidentifier() else 0
+    return [line for line in _lines_of_calls(name, function) if line > since]
 
 
 def _pairs(assigned: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:

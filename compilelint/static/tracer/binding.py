@@ -12,15 +12,14 @@ from compilelint.record import record
 from compilelint.static.project.definitions import FunctionRef, class_members
 from compilelint.static.project.index import ModuleIndex, Scope
 from compilelint.static.project.syntax import nodes_in
+from compilelint.static.tracer.claims import contradicts
 from compilelint.static.tracer.ducks import attributes_of, class_by_use
 from compilelint.static.tracer.frame import Env
 from compilelint.static.values import (
     NONE,
     UNKNOWN,
-    Array,
     Const,
     Function,
-    Instance,
     Mapping,
     Scalar,
     Sequence,
@@ -146,7 +145,7 @@ def _settled(
         return value  # known, and no tensor, about which annotations know better
     known = [option for option in options(value) if not isinstance(option, Unknown)]
     declared = tracer.annotation(parameter.annotation, module) if parameter.annotation is not None else UNKNOWN
-    known = [option for option in known if not contradicts(option, declared)]
+    known = [option for option in known if not contradicts(option, declared, tracer)]
     if declared == UNKNOWN and (len(known) < len(options(value)) or any(map(_is_guess, known))):
         tracer.guess_by_use(scope, parameter.arg)
     if declared == UNKNOWN and any(map(_is_guess, known)) and parameter.arg in _used_as_number(scope, tracer.table):
@@ -174,23 +173,6 @@ def _beside(known: Iterable[Value], declared: Value) -> Value:
 
 def _is_guess(value: Value) -> bool:
     return isinstance(value, Tensor) and not value.sure
-
-
-def contradicts(value: Value, declared: Value) -> bool:
-    """Whether a tensor was inferred where the annotation says flag or text, or guessed where it says something else."""
-    if not isinstance(value, Tensor) or declared == UNKNOWN:
-        return False
-    if not value.sure:
-        return not any(map(_may_be_tensor, options(declared)))
-    types = {option.type if isinstance(option, Scalar) else "" for option in options(declared) if option != NONE}
-    return types <= {"bool", "str"}
-
-
-def _may_be_tensor(declared: Value) -> bool:
-    """Whether what an annotation names may stand for a tensor: arrays do where code is compiled, subclasses do."""
-    if isinstance(declared, Instance):
-        return declared.has_outside_base and not declared.is_module
-    return isinstance(declared, (Tensor, Array, Unknown))
 
 
 def _mask(value: Value) -> Value:

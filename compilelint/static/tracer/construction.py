@@ -22,7 +22,8 @@ from compilelint.static.project.parts import GIVEN, OUTSIDE
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.tracer.annotations import value_of_annotation
 from compilelint.static.tracer.attributes import ITEMS
-from compilelint.static.tracer.binding import contradicts, root_arguments
+from compilelint.static.tracer.binding import root_arguments
+from compilelint.static.tracer.claims import contradicts
 from compilelint.static.tracer.frame import Frame, Mode, key_of
 from compilelint.static.values import (
     NONE,
@@ -116,7 +117,7 @@ class Constructions:
             return
         for position, (name, value) in enumerate(fields_of(instance.ref, tracer)):
             given = args[position] if position < len(args) else keywords.get(name)
-            instance.attributes[name] = value if given is None or contradicts(given, value) else given
+            instance.attributes[name] = value if given is None or contradicts(given, value, tracer) else given
         if args and any(isinstance(base, str) and base in _LISTS for base in tracer.program.mro(instance.ref)):
             # What is appended later is not known.
             instance.attributes[ITEMS] = join_all([*map(element_of, options(args[0])), UNKNOWN])

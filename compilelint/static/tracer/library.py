@@ -9,10 +9,10 @@ from __future__ import annotations
 import ast
 import sys
 
+from compilelint.static.dtypes import element_of_dtype, is_dtype
 from compilelint.static.layouts import SPARSE_CONSTRUCTORS, SPARSE_CONVERSIONS
 from compilelint.static.tracer import higher_order, numpy_numbers
 from compilelint.static.tracer.callees import call_back
-from compilelint.static.tracer.dtypes import element_of_dtype, is_dtype
 from compilelint.static.tracer.forms import form_of_result
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.tracer.grammar import value_of_return

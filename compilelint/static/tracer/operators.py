@@ -6,7 +6,7 @@ import ast
 import operator
 from collections.abc import Callable
 
-from compilelint.static.tracer.dtypes import is_dtype
+from compilelint.static.dtypes import is_dtype
 from compilelint.static.values import (
     NONE,
     UNKNOWN,
