@@ -15,6 +15,10 @@ Mark the tensor in the code that calls the compiled function, before the call:
     torch._dynamo.mark_dynamic(batch, 0)
     out = compiled(batch)
 
+## Limits
+Only `possible` where a `forward` marks what it has computed itself: it is written for blocks that are compiled one by
+one, and runs uncompiled around them.
+
 ## References
 PyTorch documentation "Dynamic shapes", on `mark_dynamic`; `torch._dynamo.decorators.forbid_in_graph`.
 """
@@ -25,6 +29,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.state import parameters, without_index
+from compilelint.static.project.compiled_names import compiled_by
 
 HAZARD = "graph-break"
 MARKS = frozenset({"mark_dynamic", "maybe_mark_dynamic", "mark_unbacked", "mark_static_address"})
@@ -41,7 +47,14 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             node,
             f"Dynamo refuses to trace `{name}`: the first compiled call raises here",
             f"mark the tensor before the call, where the compiled function is used: `torch._dynamo.{name}(batch, 0)`",
+            "certain" if _is_input(node, view) or compiled_by(view.function) else "possible",
         )
+
+
+def _is_input(mark: ast.Call, view: View) -> bool:
+    """Whether the function is given what it marks."""
+    marked = without_index(mark.args[0]) if mark.args else None
+    return isinstance(marked, ast.Name) and marked.id in parameters(view.function)
 
 
 BAD = (
@@ -81,6 +94,18 @@ class Encoder(nn.Module):
         if not torch.compiler.is_compiling():
             torch._dynamo.mark_dynamic(x, 0)
         return self.proj(x)
+
+
+class Stack(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = Encoder()
+        self.block.compile()
+
+    def forward(self, x):
+        ends = x.shape[0] * torch.arange(3)
+        torch._dynamo.mark_dynamic(ends, 0)
+        return self.block(x) + ends.sum()
 
 
 encoder = torch.compile(Encoder())

@@ -97,6 +97,9 @@ def generate(model, ids, steps):
     for _ in range(steps):
         ids = model(ids).argmax(-1)
         torch.cuda.synchronize()  # ~
+        if ids is None:
+            torch.cuda.synchronize()  # ~
+            last = None
     return ids
 """,
     ),
@@ -140,6 +143,27 @@ def train(net, loader, opt):
         if step % 100 == 0:
             torch.cuda.synchronize()
     torch.cuda.synchronize()
+
+
+class Recorder:
+    def __init__(self, model):
+        self.model, self.recording, self.graph = model, True, None
+
+    def step(self, ids):
+        if self.recording:
+            torch.cuda.synchronize()
+            self.recording = False
+        if self.graph is None:
+            torch.cuda.synchronize()
+            self.graph = torch.cuda.CUDAGraph()
+        return self.model(ids).argmax(-1)
+
+    def generate(self, ids, steps, warmup):
+        for i in range(steps):
+            if i == warmup:
+                torch.cuda.synchronize()
+            ids = self.step(ids)
+        return ids
 
 
 def benchmark(model, ids, steps):

@@ -418,6 +418,7 @@ HOST_BODIES = {
     "writes audio": "torchaudio.save('x.wav', x, 16000)",
     "shows progress": "for step in trange(3):\n        x = x + step",
     "waits for other processes": "torch.distributed.barrier()",
+    "joins processes deep down": "State().join(x)",
     "exchanges objects": "dist.all_gather_object(found, x)",
     "asks a tokenizer": "print(self.tokenizer.decode(x))",
     "decodes": "for _ in range(9):\n        x = x + draw_next(model, x)",
@@ -426,7 +427,12 @@ HOST_BODIES = {
 
 @pytest.mark.parametrize("body", HOST_BODIES.values(), ids=HOST_BODIES)
 def test_a_public_function_that_does_what_only_the_host_does_is_not(body: str) -> None:
-    text = f"import torch, torchaudio\ndef run(x: torch.Tensor, model, self):\n    probe(x)\n    {body}\n    return x"
+    text = (
+        "import torch, torchaudio\n"
+        "class State:\n    def join(self, x): start(x)\n"
+        "def start(x): torch.distributed.init_process_group('nccl')\n"
+    )
+    text += f"def run(x: torch.Tensor, model, self):\n    probe(x)\n    {body}\n    return x"
     assert not probe({"pkg/__init__.py": "", "pkg/ops.py": text}).findings
 
 

@@ -11,14 +11,19 @@ READERS = frozenset({"cpu", "numpy", "item", "tolist"})
 
 
 def each_turn(node: ast.AST, view: View) -> bool:
-    """Whether `node` runs every turn, and not once before leaving the loop or every n-th turn (`i % 16 == 0`)."""
+    """Whether `node` runs every turn, and not every n-th (`i % 16 == 0`) or once.
+
+    Once is before it leaves the loop, on one turn (`i == 3`), or under a test that its branch changes
+    (`if self.recording:` … `self.recording = False`).
+    """
     below = node
-    for parent in view.parents(node):
+    parents = list(view.parents(node))
+    for parent in parents:
         if isinstance(parent, ast.If) and below is not parent.test:
             branch = parent.body if below in parent.body else parent.orelse
             if isinstance(branch[-1], (ast.Break, ast.Return, ast.Raise)):
                 return False
-            if _counts_turns(parent.test):
+            if _counts_turns(parent.test) or (branch is parent.body and _is_once(parent, parents)):
                 return False
         if isinstance(parent, ast.BoolOp) and below is not parent.values[0] and _counts_turns(parent.values[0]):
             return False
@@ -28,6 +33,45 @@ def each_turn(node: ast.AST, view: View) -> bool:
 
 def _counts_turns(test: ast.expr) -> bool:
     return any(isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod) for part in ast.walk(test))
+
+
+def _is_once(branch: ast.If, around: list[ast.AST]) -> bool:
+    """Whether the body of an `if` runs on one turn: its test is for that turn, or is false once the body has run."""
+    test = branch.test
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
+        counted = {
+            part.id
+            for loop in around
+            if isinstance(loop, ast.For)
+            for part in ast.walk(loop.target)
+            if isinstance(part, ast.Name)
+        }
+        return isinstance(test.left, ast.Name) and test.left.id in counted
+    place, unset = _tested_place(test)
+    return bool(place) and any(
+        _sets_otherwise(statement.value, unset)
+        for part in branch.body
+        for statement in ast.walk(part)
+        if isinstance(statement, ast.Assign) and place in map(ast.unparse, statement.targets)
+    )
+
+
+def _tested_place(test: ast.expr) -> tuple[str, bool]:
+    """Which variable or attribute a test asks for, and whether the branch runs while it is false or None."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        place, unset = _tested_place(test.operand)
+        return place, not unset
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is) and len(test.ops) == 1:
+        is_none = isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value is None
+        return (ast.unparse(test.left), True) if is_none else ("", False)
+    return (ast.unparse(test), False) if isinstance(test, (ast.Name, ast.Attribute)) else ("", False)
+
+
+def _sets_otherwise(value: ast.expr, unset: bool) -> bool:
+    """Whether what a place is set to turns its test round."""
+    if isinstance(value, ast.Constant):
+        return bool(value.value) is unset
+    return unset and isinstance(value, (ast.Call, ast.Tuple, ast.List, ast.Dict))
 
 
 def on_device(value: Value) -> bool:

@@ -46,6 +46,7 @@ _HOST_PACKAGES = (
     "torch.cuda.Event", "torch.cuda.synchronize", "torch.cuda.graph",
 )  # fmt: skip
 _HOST_METHODS = frozenset({"from_pretrained", "save_pretrained", "load_state_dict", "zero_grad"})
+_PROCESS_SETUP = frozenset({"torch.distributed.init_process_group", "torch.distributed.destroy_process_group"})
 _LAYER = re.compile(
     r"(Lazy)?(Linear|Bilinear|Conv\w+|Embedding\w*|Parameter|\w+Norm\w*|LSTM|GRU|RNN|MultiheadAttention|Transformer\w*"
     r"|ModuleList|ModuleDict|Sequential)"
@@ -67,8 +68,8 @@ def makes_layer(callee: str) -> bool:
 
 
 def handles_models(callee: str) -> bool:
-    """Whether a method is called on models as a whole, by code that no model calls, however deep: it loads weights."""
-    return callee.rpartition(".")[2] in _HOST_METHODS
+    """Whether a function is called by code that no model calls, however deep: it loads weights, or joins processes."""
+    return callee.rpartition(".")[2] in _HOST_METHODS or callee in _PROCESS_SETUP
 
 
 def callee_name(function: Value, node: ast.expr) -> str:
