@@ -577,6 +577,23 @@ def test_the_path_tells_why_a_forward_is_compiled(text: str, why: str) -> None:
     assert why in finding.region[0].note
 
 
+@pytest.mark.parametrize(("made", "may_be_tensor"), [("self.part = Part()", False), ("pass", True)])
+@pytest.mark.parametrize("declared", ["int | Tensor", "Union[Tensor, int]", "'int | Tensor'"])
+def test_what_a_submodule_takes_besides_numbers_its_model_tells(declared: str, made: str, may_be_tensor: bool) -> None:
+    text = f"""
+from typing import Union
+class Part(nn.Module):
+    def forward(self, x: Tensor, count: {declared}): probe(count)
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        {made}
+    def forward(self, x: Tensor): self.part(x, x.shape[0])
+"""
+    seen = [describe(sighting.value) for sighting in reached(text).sightings]
+    assert seen and any("tensor" in kind for kind in seen) is may_be_tensor
+
+
 @pytest.mark.parametrize("use", ["x[:, :n]", "x[0 : n + 1]", "min(n, x.shape[0])", "n < len(x)", "n + 1 <= x.size(1)"])
 def test_a_parameter_that_stands_beside_sizes_is_a_number(use: str) -> None:
     seen = reached(f"@torch.compile\ndef f(x, n):\n    y = n * x\n    probe({use})\n    probe(n)")

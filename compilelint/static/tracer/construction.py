@@ -33,6 +33,7 @@ from compilelint.static.values import (
     Instance,
     Scalar,
     Sequence,
+    Tensor,
     Union,
     Value,
     element_of,
@@ -48,6 +49,8 @@ MAX_SITES = 4
 """Assignments looked at for an attribute that `__init__` does not set."""
 MAX_STEPS = 3
 """How far an argument of a constructor is followed through the variables of the function that passes it."""
+_UNIONS = (ast.BinOp, ast.Subscript, ast.Constant)
+"""How an annotation is written that names several kinds: `int | Tensor`, `Union[int, Tensor]`, either in quotes."""
 _AFTER_FIELDS = ("__post_init__", "__attrs_post_init__")
 """What the `__init__` that `dataclasses` and `attrs` write calls when all fields are set."""
 _LISTS = frozenset({"list", "tuple", "builtins.list", "builtins.tuple", "collections.UserList"})
@@ -146,6 +149,28 @@ def _given(ref: ClassRef, tracer: Tracer) -> dict[str, Value]:
         name: join_all(values)
         for name, values in found.items()
         if len(values) == len(sites) and all(isinstance(o, (Instance, Compiled)) for v in values for o in options(v))
+    }
+
+
+def numbers_of_part(forward: FunctionRef, ref: ClassRef, tracer: Tracer) -> dict[str, Value]:
+    """The parameters of a submodule's `forward` that are declared as a number or a tensor: numbers, if on its own.
+
+    Where another constructor of its file makes it, what the model passes is seen in the model's regions: `length: int |
+    Tensor` is a tensor for the submodule then only if it is one there.
+    """
+    module, home = tracer.program.module(ref.module), tracer.program.module(forward.module)
+    parameters = (*forward.node.args.args, *forward.node.args.kwonlyargs)
+    declared = {p.arg: p.annotation for p in parameters if isinstance(p.annotation, _UNIONS)}
+    if module is None or home is None or not declared:
+        return {}
+    tracer.program.note(module.name, GIVEN, ref.qualname)
+    if not any(getattr(scope, "name", "") == "__init__" for _, scope in constructed_in(module, ref.qualname)):
+        return {}
+    found = {name: options(tracer.annotation(annotation, home)) for name, annotation in declared.items()}
+    return {
+        name: join_all(kind for kind in kinds if not isinstance(kind, Tensor))
+        for name, kinds in found.items()
+        if any(isinstance(kind, Scalar) for kind in kinds) and any(isinstance(kind, Tensor) for kind in kinds)
     }
 
 

@@ -24,6 +24,7 @@ from compilelint.static.regions.public import public_functions
 from compilelint.static.tracer import statements
 from compilelint.static.tracer.attributes import is_opaque
 from compilelint.static.tracer.binding import counts, root_arguments, step_of_schedule, takes_tensor
+from compilelint.static.tracer.construction import numbers_of_part
 from compilelint.static.tracer.frame import TURN_OF, Frame, Mode
 from compilelint.static.tracer.tracer import Tracer
 from compilelint.static.tracer.transcripts import NotingTracer
@@ -262,7 +263,8 @@ class Walk:
     def _regions(self, module: ModuleIndex) -> None:
         for root in link.module_roots(self.program, module):
             receiver = self.tracer.instance_of(root.receiver) if root.receiver is not None else None
-            self._enter(Function(root.ref, receiver), root.why)
+            numbers = numbers_of_part(root.ref, root.receiver, self.tracer) if root.receiver is not None else {}
+            self._enter(Function(root.ref, receiver), root.why, numbers)
         for ref in contents.functions(module):
             value = self.tracer.decorated(ref)
             if isinstance(value, Compiled) and isinstance(value.inner, Function):
@@ -312,14 +314,14 @@ class Walk:
         if isinstance(inner, Function):
             self._enter(inner, why)
 
-    def _enter(self, function: Function, why: str) -> None:
-        """Trace a compiled region from its root."""
+    def _enter(self, function: Function, why: str, told: dict[str, Value] | None = None) -> None:
+        """Trace a compiled region from its root; `told` are parameters of which more is known than they say."""
         module = self.program.module(function.ref.module)
         if module is not None:
             with self._contained(module):
                 arguments = root_arguments(function.ref, function.bound is not None, self.tracer.table)
                 settings = self.tracer.driven.settings_passed(function.ref)
-                known = {name: settings.get(name, value) for name, value in arguments.items()}
+                known = {name: settings.get(name, value) for name, value in arguments.items()} | (told or {})
                 self.tracer.run(function, (), {**_OPEN, **known}, "compiled", None, None, why)
 
     def _start(self, ref: FunctionRef, mode: Mode, why: str) -> None:
