@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 from compilelint.model import Confidence, Engine, Hazard, Rewrite, RuleCard, Span
 from compilelint.record import record
@@ -31,6 +31,9 @@ RegionKind = Literal["compiled", "decode-loop", "batch-loop", "host"]
 """`compiled`: Dynamo traces this code. `decode-loop`: Python that calls a model each turn and feeds back what it gave.
 `batch-loop`: Python that calls what its file compiles each turn and feeds nothing back: it trains, validates or serves.
 `host`: any other code that mentions torch.compile, where placement rules look."""
+
+Fact = TypeVar("Fact", bound=bool | str | tuple[str, ...])
+"""What can be told of a file."""
 
 Captured = Literal["numbers", "sizes"]
 """What `capture_scalar_outputs` and `capture_dynamic_output_shape_ops` keep in the graph, and `fullgraph=True` both."""
@@ -171,6 +174,12 @@ class View(Protocol):
     @property
     def module(self) -> ast.Module:
         """The whole file: what else it does with a global, a class attribute or a compiled callable."""
+
+    def fact(self, question: Callable[[ast.Module], Fact]) -> Fact:
+        """What a function at the top of some module answers about the whole file, without lines.
+
+        Unlike what is read off `module`, it is asked again after an edit: while the answer stays, nothing else is.
+        """
 
     def makers(self, name: str) -> frozenset[str]:
         """What the file calls to make what it binds to a name or attribute, as written: `{"tqdm", "torch.jit.load"}`.

@@ -69,14 +69,17 @@ WATCH = Watch(
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the first read of a number or string that `node`, or the method that calls this one, moves on each time."""
-    found = _moved_and_read(node, view)
-    if found is None:
+    target = node if isinstance(node, ast.Attribute) else _stepped(node)
+    if target is None:
         return
-    target, step, read = found
     place = without_alias(target, view)
     value = held(place, view)
     if not outlives_call(place, view) or not _is_constant(place, value, view):
         return
+    found = _moved_and_read(node, target, view)
+    if found is None:
+        return
+    step, read = found
     where = "" if read.lineno == step.lineno else f" (line {step.lineno})"
     yield Hit(
         used_at(read, view),
@@ -98,18 +101,17 @@ def _sort(value: Value) -> str:
     return "int" if is_integer(value) else "str" if is_text(value) else "float"
 
 
-def _moved_and_read(node: ast.AST, view: View) -> tuple[ast.expr, ast.expr, ast.expr] | None:
-    """What is moved on, where, and where it is read first: in this method, or in the one that `node` is in."""
+def _moved_and_read(node: ast.AST, target: ast.expr, view: View) -> tuple[ast.expr, ast.expr] | None:
+    """Where `target` is moved on, and where it is read first: in this method, or in the one that `node` is in."""
     if isinstance(node, ast.Attribute):
         step = _stepped_by_caller(node, view.module)
-        return None if step is None or first_read(node, view) is not node else (node, step, node)
-    stepped = _stepped(node)
-    if stepped is None or _restored(stepped, node, view):
+        return None if step is None or first_read(node, view) is not node else (step, node)
+    if _restored(target, node, view):
         return None
-    read = first_read(stepped, view)
-    if any(True for _ in _read_before(stepped, read.lineno, view.function, view.module)):
+    read = first_read(target, view)
+    if any(True for _ in _read_before(target, read.lineno, view.function, view.module)):
         return None
-    return stepped, stepped, read
+    return target, read
 
 
 def _stepped_by_caller(node: ast.AST, module: ast.Module) -> ast.expr | None:

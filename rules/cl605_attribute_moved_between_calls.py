@@ -53,9 +53,9 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the first read of a module's int that other code of the file moves on between calls."""
     if not isinstance(node, ast.Attribute):
         return
-    moved = moved_on(view.module)[node.attr]
     if not is_module(view.kind(node.value)) or not is_integer(held(node, view)):
         return
+    moved = moved_on(view.module)[node.attr]
     owner = class_node(view.kind(node.value), view)
     lines = [line for line, function, cls in moved if cls in (None, owner) and function is not view.function]
     if not lines or first_read(node, view) is not node or any(True for _ in written(node, view.function)):

@@ -93,7 +93,8 @@ def _may_differ(node: ast.AST, module: ast.Module) -> bool:
 def _compiled_singly(node: ast.Attribute, view: View) -> str | None:
     """Where blocks are compiled one by one, in words: this one, or any in the file if the attribute is an index."""
     place = view.singly()
-    line = _compiled_in_loop(view.module) if place is None and INDEX.search(node.attr) else None
+    asks = place is None and INDEX.search(node.attr) and view.fact(_compiles_in_loop)
+    line = _compiled_in_loop(view.module) if asks else None
     return view.where(place) if place is not None else f"line {line}" if line is not None else None
 
 
@@ -112,6 +113,10 @@ def _is_given(attribute: str, owner: ast.ClassDef) -> bool:
                     if is_it and node.value.id in parameters(function):
                         return True
     return False
+
+
+def _compiles_in_loop(module: ast.Module) -> bool:
+    return _compiled_in_loop(module) is not None
 
 
 @lru_cache(maxsize=256)

@@ -54,7 +54,7 @@ INSTEAD = "read it once, at import or in `__init__`, and keep the result in an a
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the read of the environment."""
     if isinstance(node, ast.Subscript):
-        if _is_changed(node.slice, view.module, again=True):
+        if _is_changed(node.slice, view, again=True):
             yield Hit(
                 node,
                 f"`{view.text(node)}` is looked up while Dynamo traces and guarded: each new value compiles again",
@@ -77,7 +77,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             f"`{view.text(node)}` is looked up while Dynamo traces and baked into the graph: later changes{unset} are"
             " not seen",
             INSTEAD,
-            confidence="likely" if _is_changed(variable, view.module) else "possible",
+            confidence="likely" if _is_changed(variable, view) else "possible",
         )
 
 
@@ -97,16 +97,22 @@ def _asks_environ(node: ast.Compare, view: View) -> bool:
     return is_known or ast.unparse(where) == "os.environ"
 
 
-def _is_changed(variable: ast.expr | None, module: ast.Module, *, again: bool = False) -> bool:
+def _is_changed(variable: ast.expr | None, view: View, *, again: bool = False) -> bool:
     """Whether the file itself changes an environment variable while it runs, or one that may be it.
 
     With `again`, other than once to a text that is written down: then it may be another one at the next call.
     """
-    once, more = _changed_in(module)
+    if not view.fact(_changes_some):
+        return False
+    once, more = _changed_in(view.module)
     changed = more if again else once | more
     if not isinstance(variable, ast.Constant):
         return bool(changed)
     return not changed.isdisjoint({variable.value, None})
+
+
+def _changes_some(module: ast.Module) -> bool:
+    return any(_changed_in(module))
 
 
 @lru_cache(maxsize=64)

@@ -247,13 +247,35 @@ def f(x):
 """
 
 
-@pytest.mark.parametrize(("new", "walked"), [("return level + 1", False), ('SETTINGS["level"] = level', True)])
+TALKING = """import logging
+import torch
+
+logger = logging.getLogger(__name__)
+
+def unrelated(level):
+    return level
+
+def f(x):
+    logger.warning("called")
+    return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "new", "walked"),
+    [
+        (LIBRARY, "return level + 1", False),
+        (LIBRARY, 'SETTINGS["level"] = level', True),
+        (TALKING, "return level + 1", False),
+        (TALKING, "torch = level", True),  # then a fix has no torch to ask
+    ],
+)
 def test_of_another_file_only_what_rules_ask_about_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new: str, walked: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, new: str, walked: bool
 ) -> None:
     monkeypatch.chdir(tmp_path)
     model, library = tmp_path / "pkg" / "model.py", tmp_path / "lib" / "ops.py"
-    for file, text in ((model, MODEL.replace(".ops import f, unrelated", "lib.ops import f")), (library, LIBRARY)):
+    for file, text in ((model, MODEL.replace(".ops import f, unrelated", "lib.ops import f")), (library, text)):
         file.parent.mkdir()
         file.with_name("__init__.py").write_text("")
         file.write_text(text)
@@ -262,10 +284,13 @@ def test_of_another_file_only_what_rules_ask_about_counts(
     seen: list[Task] = []
     put = Cache.put
     monkeypatch.setattr(Cache, "put", lambda self, task, outcome: (seen.append(task), put(self, task, outcome)))
-    library.write_text(LIBRARY.replace("return level", new))
+    library.write_text(text.replace("return level", new))
     after = lint(files, settings, cache=cache)
     assert (("pkg.model",) in [task.modules for task in seen]) is walked
-    assert any(finding.rule == "CL607" for finding in after.findings) is walked
+    if text is LIBRARY:
+        assert any(finding.rule == "CL607" for finding in after.findings) is walked
+    else:
+        assert [finding.rewrite is None for finding in after.findings if finding.rule == "CL402"] == [walked]
     assert after == lint(files, settings)
 
 

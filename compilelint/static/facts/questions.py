@@ -85,8 +85,16 @@ def comes_from_outside(view: View, node: ast.expr) -> bool:
         return False
     if node.id in {argument.arg for argument in nodes_in(view.function) if isinstance(argument, ast.arg)}:
         return view.entry
+    return node.id in view.fact(_module_variables)
+
+
+@lru_cache(maxsize=256)
+def _module_variables(module: ast.Module) -> tuple[str, ...]:
+    """The names that are assigned outside of the functions and classes of a file."""
     definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return any(node.id in stored_names(part) for part in view.module.body if not isinstance(part, definitions))
+    return tuple(
+        sorted({name for part in module.body if not isinstance(part, definitions) for name in stored_names(part)})
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -26,7 +26,7 @@ def guard(call: ast.Call, view: View, lost: str) -> Rewrite | None:
     call's value is used, where an argument does more than read, or where the module has no `torch` to ask.
     """
     statement = next(iter(view.parents(call)), None)
-    if not isinstance(statement, ast.Expr) or not _imports_torch(view.module):
+    if not isinstance(statement, ast.Expr) or not view.fact(_imports_torch):
         return None
     if not all(_only_reads(argument, view) for argument in (*call.args, *(k.value for k in call.keywords))):
         return None
@@ -42,7 +42,7 @@ def replace(
     `safe` is for what gives the same in eager code whoever calls the function, not only on the path that was looked at.
     None where `template` needs a `torch` that the module does not have.
     """
-    if template.startswith("torch.") and not _imports_torch(view.module):
+    if template.startswith("torch.") and not view.fact(_imports_torch):
         return None
     return Rewrite("replace", title, safety, view.span(node), template, view.span(part))
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from compilelint.knowledge.cuda import on_cuda
 from compilelint.model import Engine, Span
-from compilelint.rule import Passing, Place, RegionKind, Setting, Varying
+from compilelint.rule import Fact, Passing, Place, RegionKind, Setting, Varying
 from compilelint.static.facts.shapes import fits, probe_of
 from compilelint.static.facts.state import parameters, root_of
 from compilelint.static.flagging import passings
 from compilelint.static.project.bindings import makers_of
 from compilelint.static.project.definitions import ClassRef, Outside
-from compilelint.static.project.parts import MADE
+from compilelint.static.project.parts import FACT, MADE
 from compilelint.static.project.places import span_of
 from compilelint.static.project.syntax import children
 from compilelint.static.regions.public import PUBLIC_FUNCTION
@@ -88,6 +88,12 @@ class FrameView:
         """See View."""
         self.frame.tracer.program.note(self.frame.module.name, "code")
         return self.frame.module.tree
+
+    def fact(self, question: Callable[[ast.Module], Fact]) -> Fact:
+        """See View."""
+        module = self.frame.module
+        self.frame.tracer.program.note(module.name, FACT, f"{question.__module__}:{question.__qualname__}")
+        return question(module.tree)
 
     def makers(self, name: str) -> frozenset[str]:
         """See View."""

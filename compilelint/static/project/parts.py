@@ -5,9 +5,9 @@ one function, of all methods of one class), `assigned C` (what the methods of a 
 NAME` (what the file assigns to that attribute of other objects), `starts` (where it speaks of compilation, if in
 comments), `head` (the first lines, comments and all), `plan HOW F` (what the rest of the file has rules ask about in a
 function that is looked at in that way, see `dispatch.asking`), `made NAME` (what the file binds to a name), `given C`
-(what the file passes to the constructor of a class), `tests F` (what a function tells of its argument, see
-`definitions.none_test`). `F` and `C` are qualified names; of several definitions of one
-name the second is `F#2`.
+(what the file passes to the constructor of a class), `fact QUESTION` (what a function, by module and name, says of the
+file), `tests F` (what a function tells of its argument, see `definitions.none_test`). `F` and `C` are qualified names;
+of several definitions of one name the second is `F#2`.
 
 Lines between statements that hold nothing but a comment, and blank ones, are in no part. So the lines of a part that
 has not changed can be found again wherever they have moved to.
@@ -19,6 +19,7 @@ import ast
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from importlib import import_module
 
 from compilelint.static.project import contents
 from compilelint.static.project.bindings import makers_of
@@ -43,6 +44,7 @@ HEAD = "head"
 PLAN = "plan"
 MADE = "made"
 GIVEN = "given"
+FACT = "fact"
 TESTS = "tests"
 
 Pattern = Callable[[str, Scope, ast.Module], str]
@@ -134,6 +136,8 @@ class Parts:
             return _digest_of(none_test(with_body(node)) for inner, node in self._functions if inner == name)
         if sort == MADE:
             return _digest_of(sorted(makers_of(self._module.tree, name)))
+        if sort == FACT:
+            return _digest_of([_question(name)(self._module.tree)])
         if sort == GIVEN:
             sites = constructed_in(self._module, name)
             return _digest_of(ast.dump(part) for site in sites for part in site if part is not None)
@@ -185,6 +189,12 @@ class Parts:
     @cached_property
     def _anchors(self) -> dict[int, Anchor]:
         return {line: (part, number) for part, lines in self._lines.items() for number, line in enumerate(lines)}
+
+
+def _question(name: str) -> Callable[[ast.Module], object]:
+    module, _, function = name.partition(":")
+    question: Callable[[ast.Module], object] = getattr(import_module(module), function)
+    return question
 
 
 def _functions(body: Iterable[ast.stmt], prefix: str) -> Iterator[tuple[str, FunctionNode]]:

@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING
 
 from compilelint.model import Finding, Rewrite, Span, Step
 from compilelint.static.project.index import ModuleIndex
-from compilelint.static.project.parts import CODE, GIVEN, MADE, OUTSIDE, PLAN, STARTS, SURFACE, TESTS, Parts, Pattern
+from compilelint.static.project.parts import (
+    CODE,
+    FACT,
+    GIVEN,
+    MADE,
+    OUTSIDE,
+    PLAN,
+    STARTS,
+    SURFACE,
+    TESTS,
+    Parts,
+    Pattern,
+)
 from compilelint.static.project.program import Note, Program, ReadError, parse_module
 from compilelint.static.units import told as kept
 from compilelint.static.units.work import NAMES, Reading, Task
@@ -104,7 +116,7 @@ def _wanted(parts: Parts, notes: Iterable[Note]) -> Iterator[str]:
             yield parts.tests_at(line)
         elif sort == PLAN:
             yield parts.plan_at(name, line)
-        elif sort in (MADE, GIVEN, OUTSIDE):
+        elif sort in (MADE, GIVEN, OUTSIDE, FACT):
             yield f"{sort} {name}"
         else:
             yield sort
