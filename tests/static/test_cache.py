@@ -275,10 +275,10 @@ def test_of_another_file_only_what_rules_ask_about_counts(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     model, library = tmp_path / "pkg" / "model.py", tmp_path / "lib" / "ops.py"
-    for file, text in ((model, MODEL.replace(".ops import f, unrelated", "lib.ops import f")), (library, text)):
+    for file, content in ((model, MODEL.replace(".ops import f, unrelated", "lib.ops import f")), (library, text)):
         file.parent.mkdir()
         file.with_name("__init__.py").write_text("")
-        file.write_text(text)
+        file.write_text(content)
     cache, settings, files = tmp_path / "cache", Settings(root=tmp_path), [model, library]
     lint(files, settings, cache=cache)
     seen: list[Task] = []

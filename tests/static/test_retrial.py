@@ -149,6 +149,57 @@ def test_a_function_that_rules_ask_about_now_is_walked_where_it_is_used(project:
     assert [finding.rule for finding in project.lint(project.cache).findings] == ["CL902"]
 
 
+def leading(project: Project, body: str) -> list[tuple[str, int]]:
+    """Have the model lead through `through`, of this body, to a finding; text and line of each place on the way."""
+    if body:
+        project.ops.write_text(
+            "import torch\n\ndef either(x):\n    y = x + 1\n    return y if y.sum() > 0 else -y\n\n"
+            f"def through(x):\n{body}"
+        )
+        project.model.write_text(
+            "import torch\nfrom lib.ops import through\n\n@torch.compile\n"
+            "def step(x: torch.Tensor):\n    return through(x)\n"
+        )
+    lines = project.ops.read_text().splitlines()
+    (found,) = (finding for finding in project.lint(project.cache).findings if finding.region[0].function == "step")
+    return [(lines[step.line - 1].strip(), step.line) for step in found.region[1:]]
+
+
+def test_lines_of_calls_in_an_edited_function_are_where_they_are_now(project: Project) -> None:
+    body = "    before = x.shape\n    # then\n    y = either(x + 1)\n    return y\n"
+    expected = leading(project, body)
+    assert [text for text, _ in expected] == ["y = either(x + 1)", "def either(x):"]
+    call, called = expected
+    for number, (old, new) in enumerate(
+        [
+            ("    before = x.shape\n", "    before = x.shape\n    after = before\n"),
+            ("    # then\n", "    # a comment\n    more = 1\n"),
+            ("import torch\n", "import torch\n# a comment\n"),
+            ("y = either(x + 1)", "z = 2\n    y = either(1 + x)"),
+        ],
+        start=1,
+    ):
+        assert not project.edited(old, new)
+        shift = int(number > 2)
+        assert leading(project, "") == [
+            (call[0].replace("x + 1", "1 + x") if number == 4 else call[0], call[1] + number),
+            (called[0], called[1] + shift),
+        ]
+    assert project.edited("y = either(1 + x)", "y = either(1 - x) + either(x)")
+
+
+@pytest.mark.parametrize(
+    ("body", "old", "new"),
+    [
+        ("    return either(x) + either(x)\n", "+ either", "+ \\\n        either"),  # which of the two was it?
+        ("    f = lambda y: y\n    return f(either(x))\n", "    f =", "    n = 1\n    f ="),
+    ],
+)
+def test_calls_whose_lines_cannot_be_told_are_walked_again(project: Project, body: str, old: str, new: str) -> None:
+    leading(project, body)
+    assert project.edited(old, new)
+
+
 OBJECTS = """import torch
 
 def halves(n):
@@ -377,6 +428,6 @@ def test_a_function_that_tells_whether_its_argument_is_none_counts_where_it_is_a
 def test_what_a_function_reads_now_has_been_read_before(
     kept: dict[str, str], now: dict[str, str], expected: bool
 ) -> None:
-    read = Read({"a.py": Reading("new", now)}, frozenset())
+    read = Read({"a.py": Reading("new", now)}, frozenset(), {}, "")
     assert read.is_part_of({"a.py": Reading("old", kept)}, (), "f") == expected
     assert not read.is_part_of({"b.py": Reading("old", kept)}, (), "f")

@@ -33,10 +33,14 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 Words = tuple[object, ...]
 """What a question is about: texts, values, references."""
+Replayed = tuple[Frame, list[int]]
+"""A frame walked again, and the line of the file of each question that it asked, 0 for one that is no call."""
 Told = dict[str, Any]
 """What is kept of a function: what is `seen` of it before it is walked, whether it was `shown` to rules, the `table` of
 its values, and its `frames`, each as mode, depth, how its caller runs, whether it drives models, its variables, what it
-asked, and what it returned."""
+asked, what it returned, and on which line of its body it asked each, -1 where that is not known."""
+Number = Callable[[FunctionRef, int], int]
+"""Which line of a function's body, from 0, a line of the file is; -1 where it is none."""
 
 MOST_FRAMES = 50
 """Of a function that was walked in more ways than this nothing is kept."""
@@ -56,7 +60,7 @@ class Transcript:
     depth: int
     called_from: Mode | None
     variables: tuple[tuple[str, Value], ...]
-    asked: list[tuple[str, Words, object]]
+    asked: list[tuple[str, Words, object, int]]
     drives: bool = False
     result: Value | None = None
 
@@ -69,8 +73,8 @@ class AskedTracer(Tracer):
         self._answering = True
         self._fixed: dict[tuple[str, str], bool] = {}
 
-    def heard(self, how: str, words: Words, answer: Callable[[], Answer]) -> Answer:
-        """The answer to a question: to be worked out by `answer`, or known."""
+    def heard(self, how: str, words: Words, answer: Callable[[], Answer], line: int = 0) -> Answer:
+        """The answer to a question: to be worked out by `answer`, or known. Calls are on a `line` of the file."""
         raise NotImplementedError
 
     def global_value(self, module: ModuleIndex, name: str) -> Value:
@@ -172,7 +176,7 @@ class AskedTracer(Tracer):
         if self._answering:
             return super().enter(function, args, keywords, node, caller)
         work = partial(super().enter, function, args, keywords, node, caller)
-        return self.heard("enter", (function, args, tuple(keywords.items()), _is_own(node)), work)
+        return self.heard("enter", (function, args, tuple(keywords.items()), _is_own(node)), work, _line(node))
 
     def construct(
         self, ref: ClassRef, args: tuple[Value, ...], keywords: dict[str, Value], node: ast.AST | None, caller: Frame
@@ -181,7 +185,7 @@ class AskedTracer(Tracer):
         if self._answering:
             return super().construct(ref, args, keywords, node, caller)
         work = partial(super().construct, ref, args, keywords, node, caller)
-        return self.heard("construct", (ref, args, tuple(keywords.items()), _is_own(node)), work)
+        return self.heard("construct", (ref, args, tuple(keywords.items()), _is_own(node)), work, _line(node))
 
 
 class NotingTracer(AskedTracer):
@@ -190,7 +194,7 @@ class NotingTracer(AskedTracer):
     def __init__(self, *args: Any, own: Collection[str] = ()) -> None:
         super().__init__(*args)
         self._own = own
-        self._asked: list[tuple[str, Words, object]] = []
+        self._asked: list[tuple[str, Words, object, int]] = []
         self._transcripts: dict[FunctionRef, list[Transcript]] = {}
         self._questions = 0
         self._untold: set[FunctionRef] = set()
@@ -204,14 +208,14 @@ class NotingTracer(AskedTracer):
 
         self.on_frame = noting
 
-    def heard(self, how: str, words: Words, answer: Callable[[], Answer]) -> Answer:
+    def heard(self, how: str, words: Words, answer: Callable[[], Answer], line: int = 0) -> Answer:
         """Note a question with its answer."""
         self._answering = True
         try:
             found = answer()
         finally:
             self._answering = False
-        self._asked.append((how, words, found))
+        self._asked.append((how, words, found, line))
         self._questions += 1
         return found
 
@@ -275,7 +279,7 @@ class NotingTracer(AskedTracer):
         del self.on_frame  # which holds this tracer
 
     def told(
-        self, others: Collection[tuple[str, int]], name_of: Callable[[FunctionRef], str]
+        self, others: Collection[tuple[str, int]], name_of: Callable[[FunctionRef], str], number: Number
     ) -> Iterator[tuple[FunctionRef, Told]]:
         """What is kept of the functions that were walked, without `others`, by module and line.
 
@@ -292,7 +296,7 @@ class NotingTracer(AskedTracer):
             if ref not in self._untold and (ref.module, ref.node.lineno) not in others:
                 with suppress(CannotBeToldError):
                     writer = Writer(name_of, [], {})
-                    frames = [_written(one, writer) for one in transcripts]
+                    frames = [_written(one, writer, partial(number, ref)) for one in transcripts]
                     about = {"seen": _seen(ref, self._guessed_of(ref), self), "shown": ref in self._shown}
                     yield ref, {**about, "table": writer.table, "frames": frames}
 
@@ -312,15 +316,17 @@ class ReplayingTracer(AskedTracer):
         self._writer = writer
         self._reader = reader
         self._left: list[list[Any]] = []
+        self._lines: list[int] = []
         self._answering = False
 
-    def heard(self, how: str, words: Words, answer: Callable[[], Answer]) -> Answer:
+    def heard(self, how: str, words: Words, answer: Callable[[], Answer], line: int = 0) -> Answer:
         """What a question was answered."""
         if not self._left:
             raise CannotBeToldError(how)
         *question, place = self._left.pop()
         if question != [how, *_worded(words, self._writer)]:
             raise CannotBeToldError(how)
+        self._lines.append(line)
         found: Answer = self._reader.value(place)
         return found
 
@@ -330,17 +336,17 @@ class ReplayingTracer(AskedTracer):
 
     compile_site = enter_compiled  # type: ignore[assignment]
 
-    def replayed(self, ref: FunctionRef, told: list[Any], module: ModuleIndex) -> Frame | None:
+    def replayed(self, ref: FunctionRef, told: list[Any], module: ModuleIndex) -> Replayed | None:
         """Walk a function as it was walked before; None where that can be told from outside."""
-        mode, depth, called_from, drives, variables, asked, result = told
+        mode, depth, called_from, drives, variables, asked, result, _ = told
         env: Env = {name: self._reader.value(place) for name, place in variables}
         frame = Frame(self, ref, module, env, mode, depth=depth)
         frame.caller = _Anybody(called_from) if called_from else None  # type: ignore[assignment]
-        self._left = asked[::-1]
+        self._left, self._lines = asked[::-1], []
         found = self._walk(frame)
         same = not self._left and frame.drives == drives and self._writer.place(found) == result
         same = same and not self.driven.nested and not self.hooks
-        return frame if same and _only_asks(frame) else None
+        return (frame, self._lines) if same and _only_asks(frame) else None
 
 
 class CallerMattersError(Exception):
@@ -360,7 +366,7 @@ class _Anybody:
         raise CallerMattersError(name)
 
 
-def replay(told: Told, ref: FunctionRef, module: ModuleIndex, tracer: ReplayingTracer) -> list[Frame] | None:
+def replay(told: Told, ref: FunctionRef, module: ModuleIndex, tracer: ReplayingTracer) -> list[Replayed] | None:
     """The frames of a function as it is now; None where others can tell them from those that are `told`."""
     if told["seen"] != _seen(ref, told["seen"][1], tracer) or not _can_be_told(ref.node):
         return None
@@ -380,13 +386,18 @@ def _is_own(site: ast.AST | None) -> bool:
     return isinstance(root, ast.Name) and root.id == "self"
 
 
-def _written(transcript: Transcript, writer: Writer) -> list[Any]:
+def _line(site: ast.AST | None) -> int:
+    return getattr(site, "lineno", 0)
+
+
+def _written(transcript: Transcript, writer: Writer, number: Callable[[int], int]) -> list[Any]:
     place = writer.place
     return [
         *(transcript.mode, transcript.depth, transcript.called_from, transcript.drives),
         [[name, place(value)] for name, value in transcript.variables],
-        [[how, *_worded(words, writer), place(answer)] for how, words, answer in transcript.asked],
+        [[how, *_worded(words, writer), place(answer)] for how, words, answer, _ in transcript.asked],
         place(transcript.result),
+        [number(line) for *_, line in transcript.asked],
     ]
 
 

@@ -27,7 +27,7 @@ from compilelint.model import Failure, Finding, Rewrite, Span, Step
 from compilelint.rulebook import rule_folders
 from compilelint.static.project.places import shown
 from compilelint.static.project.text import digest_of, names_digest
-from compilelint.static.units.told import found_in
+from compilelint.static.units.told import found_in, replaced
 from compilelint.static.units.work import NAMES, Outcome, Reading, Task
 
 if TYPE_CHECKING:
@@ -81,9 +81,10 @@ class Cache:
                 looked_into = _checked(file.readline(), digests[1])
                 read = {path: _reading(content, *looked_into[path]) for path, content in entry["read"].items()}
                 kept = _outcome(entry, read, file.read())
-            if not all(self._same(path, kept) for path in changed):
+            edited: dict[tuple[str, str], Read] = {}
+            if not all(self._same(path, kept, edited) for path in changed):
                 return None
-            outcome = self._moved(kept, changed)
+            outcome = self._moved(kept, changed, edited)
             self._keep(task, outcome)
             return outcome
         except _NO_ENTRY:
@@ -167,8 +168,11 @@ class Cache:
         key = "\0".join((self._context, which, *task.modules, "", *task.entry_points))
         return self._folder / f"{digest_of(key.encode(errors='surrogateescape'))}.json"
 
-    def _same(self, path: str, kept: Outcome) -> bool:
-        """Whether a file that has changed is the same in the parts that were looked into, or gives the same."""
+    def _same(self, path: str, kept: Outcome, edited: dict[tuple[str, str], Read]) -> bool:
+        """Whether a file that has changed is the same in the parts that were looked into, or gives the same.
+
+        `edited` gets its functions of which that is known, by path and name.
+        """
         parts = kept.read[path].parts
         if NAMES in parts:
             return self._names(path) == parts[NAMES]
@@ -178,20 +182,33 @@ class Cache:
         from compilelint.static.project.parts import function_of
 
         changed = [part for part, digest in parts.items() if now.digest(part, self._pattern) != digest]
-        return all(self._gives_the_same(path, name, kept) for name in set(map(function_of, changed)))
+        for name in sorted(set(map(function_of, changed))):
+            read = self._gives_the_same(path, name, kept)
+            if read is None:
+                return False
+            edited[path, name] = read
+        return True
 
-    def _gives_the_same(self, path: str, name: str, kept: Outcome) -> bool:
-        """Whether a function that has changed gives the same in the calls that an outcome comes from."""
-        if any(part == f"body {name}" for part, _ in kept.read[path].anchors.values()):
-            return False
+    def _gives_the_same(self, path: str, name: str, kept: Outcome) -> Read | None:
+        """What was read for a function that has changed, if it gives what it gave; None if that is not known."""
         text = found_in(kept.told, path, name)
         if text is None:
-            return False
+            return None
+        anchored = {line: at for line, (part, at) in kept.read[path].anchors.items() if part == f"body {name}"}
+        if anchored and not self._are_calls(anchored, path, kept):
+            return None
         key = (path, name, text)
         if key not in self._tried:
             self._tried[key] = self._retrial(path, name, text)
         now = self._tried[key]
-        return now is not None and now.is_part_of(kept.read, kept.absent, name)
+        same = now is not None and now.is_part_of(kept.read, kept.absent, name)
+        return now if now is not None and same and now.lines.keys() >= {*anchored.values()} else None
+
+    def _are_calls(self, lines: Iterable[int], path: str, kept: Outcome) -> bool:
+        """Whether findings name these lines of a file as places of calls only."""
+        from compilelint.static.units.reading import lines_of_hits
+
+        return lines_of_hits(kept.findings, shown(Path(path), self._base)).isdisjoint(lines)
 
     def _parts_now(self, path: str) -> Parts | None:
         from compilelint.static.units.reading import parts_now  # with all that the tracer needs
@@ -202,18 +219,26 @@ class Cache:
             self._digests[path] = digest_of(data)
         return self._parts[path]
 
-    def _moved(self, outcome: Outcome, changed: list[str]) -> Outcome:
-        """An outcome with the lines of the changed files where they are now."""
+    def _moved(self, outcome: Outcome, changed: list[str], edited: Mapping[tuple[str, str], Read]) -> Outcome:
+        """An outcome with the lines of the changed files where they are now; what is `edited` gives the same."""
+        from compilelint.static.project.parts import function_of
         from compilelint.static.units.reading import moved
 
         read = dict(outcome.read)
         lines: dict[str, dict[int, int]] = {}
         for path in changed:
-            now = {line: self._line(path, anchor) for line, anchor in read[path].anchors.items()}
-            anchors = {now[line]: anchor for line, anchor in read[path].anchors.items()}
+            now, anchors = {}, {}
+            for line, (part, number) in read[path].anchors.items():
+                again = edited.get((path, function_of(part)))
+                now[line] = self._line(path, (part, number)) if again is None else again.lines[number]
+                anchors[now[line]] = self._anchor(path, now[line])
             read[path] = Reading(self._digest(path), self._digests_now(path, read[path].parts), anchors)
             lines[shown(Path(path), self._base)] = now
-        return replace(outcome, findings=tuple(moved(finding, lines) for finding in outcome.findings), read=read)
+        findings = tuple(moved(finding, lines) for finding in outcome.findings)
+        told = (
+            replaced(outcome.told, {place: again.told for place, again in edited.items()}) if edited else outcome.told
+        )
+        return replace(outcome, findings=findings, read=read, told=told)
 
     def _digests_now(self, path: str, parts: dict[str, str]) -> dict[str, str]:
         """The same parts as they are now: another body may give the same."""
@@ -225,6 +250,13 @@ class Cache:
         if parts is None:
             raise LookupError(path)
         return parts.line(anchor)
+
+    def _anchor(self, path: str, line: int) -> tuple[str, int]:
+        parts = self._parts_now(path)
+        anchor = parts.anchor(line) if parts is not None else None
+        if anchor is None:
+            raise LookupError(path)
+        return anchor
 
     def _names(self, path: str) -> str:
         try:

@@ -68,7 +68,7 @@ def all_told(program: Program, found: Mapping[str, Reading], tracer: NotingTrace
     """The transcripts of the functions whose text nobody has looked into."""
     looked_into = {(module, line) for module, sort, _, line in program.noted if sort == "body"}
     texts: list[str] = []
-    for ref, told in tracer.told(looked_into, partial(name_of, program=program)):
+    for ref, told in tracer.told(looked_into, partial(name_of, program=program), partial(number_of, program)):
         module = program.module(ref.module)
         path, name = module.path.as_posix() if module is not None else "", name_of(ref, program)
         if path in found and f"body {name}" in found[path].parts:
@@ -90,6 +90,13 @@ def name_of(ref: FunctionRef, program: Program) -> str:
     """What a function is known by in its file, see `Parts.name`."""
     parts = parts_of(program, ref.module)
     return parts.name(ref.line, ref.column) if parts is not None else ""
+
+
+def number_of(program: Program, ref: FunctionRef, line: int) -> int:
+    """Which line of a function's body, from 0, a line of its file is; -1 where it is none."""
+    parts = parts_of(program, ref.module)
+    part, number = (parts and parts.anchor(line)) or ("", -1)
+    return number if part == f"body {name_of(ref, program)}" else -1
 
 
 def lay_out(program: Program, module: ModuleIndex) -> None:
@@ -144,8 +151,18 @@ def _anchor(finding: Finding, sources: Mapping[str, tuple[Reading, Parts]]) -> N
                 reading.parts.clear()
 
 
+def lines_of_hits(findings: Iterable[Finding], path: str) -> set[int]:
+    """The lines of a file, by its path as findings show it, that findings name other than as a place of a call."""
+    return {line for finding in findings for where, line in _own_places(finding) if where == path}
+
+
 def _places(finding: Finding) -> Iterator[tuple[str, int]]:
     """The lines that a finding names."""
+    yield from _own_places(finding)
+    yield from ((step.path, step.line) for step in finding.region)
+
+
+def _own_places(finding: Finding) -> Iterator[tuple[str, int]]:
     path = finding.path
     rewrite = finding.rewrite
     for span in (finding.span, *((rewrite.span, rewrite.part) if rewrite is not None else ())):
@@ -153,7 +170,6 @@ def _places(finding: Finding) -> Iterator[tuple[str, int]]:
             yield path, span.line
             yield path, span.end_line
     yield from ((path, line) for line in finding.statement)
-    yield from ((step.path, step.line) for step in finding.region)
     if finding.definition is not None:
         yield finding.definition.path, finding.definition.line
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
@@ -15,19 +16,26 @@ from compilelint.static.project import contents
 from compilelint.static.project.definitions import ClassRef, FunctionRef, class_inside, function_inside
 from compilelint.static.project.parts import CODE, HEAD, STARTS, SURFACE, function_of
 from compilelint.static.project.program import Program
-from compilelint.static.tracer.transcripts import ReplayingTracer, replay
+from compilelint.static.project.syntax import nodes_in
+from compilelint.static.tracer.transcripts import ReplayingTracer, Told, replay
 from compilelint.static.tracer.written import Reader, Writer
-from compilelint.static.units.reading import name_of, readings
+from compilelint.static.units.reading import name_of, number_of, readings
 from compilelint.static.units.work import NAMES, Reading, Task
 from compilelint.static.values import Function
 
 
 @record(frozen=True, slots=True)
 class Read:
-    """What was read for a function: of which files what, and the files that were looked for and not there."""
+    """What was read for a function: of which files what, and the files that were looked for and not there.
+
+    `lines` are those of the file on which it makes its calls now, by the lines of its body on which it made them, and
+    `told` is what is kept of it with these.
+    """
 
     files: Mapping[str, Reading]
     absent: frozenset[str]
+    lines: Mapping[int, int]
+    told: str
 
     def is_part_of(self, kept: Mapping[str, Reading], absent: Collection[str], function: str) -> bool:
         """Whether all of it had been read when an outcome was kept, what is the `function`'s own left out."""
@@ -118,12 +126,21 @@ class Retrial:
             flagger = self._flagger()
             if flagger.is_of_concern(Function(ref)):  # then rules have something to ask where it is called
                 return None
-            if told["shown"] and not all(flagger.is_silent(frame, view) for frame in frames for view in _VIEWS):
+            if told["shown"] and not all(flagger.is_silent(frame, view) for frame, _ in frames for view in _VIEWS):
                 return None
         except Exception:  # callers matter, or it is a mistake of ours, which is told where the function is walked
             return None
         files = readings(program, Task(()), (), self._shown, flagger.pattern)
-        return Read(files, frozenset(path.as_posix() for path in program.absent))
+        absent = frozenset(path.as_posix() for path in program.absent)
+        lines = [lines for _, lines in frames]
+        return Read(files, absent, _moved_calls(told, lines, ref), self._told_now(text, lines, ref))
+
+    def _told_now(self, text: str, lines: list[list[int]], ref: FunctionRef) -> str:
+        """What is kept of a function whose calls stand on other lines now."""
+        told = json.loads(text)
+        for frame, now in zip(told["frames"], lines, strict=True):
+            frame[-1] = [number_of(self._program, ref, line) for line in now]
+        return json.dumps(told, separators=(",", ":"))
 
     def _function(self, module: str, name: str) -> FunctionRef | None:
         index = self._program.module(module)
@@ -140,6 +157,18 @@ class Retrial:
         for name in inner:
             ref = ref and class_inside(ref, name)
         return ref
+
+
+def _moved_calls(told: Told, lines: list[list[int]], ref: FunctionRef) -> dict[int, int]:
+    """Where the calls of each line of a body are now. Not of those that are on several lines now, and of none where
+    there is a lambda, whose calls are on lines of the body too."""
+    found: dict[int, set[int]] = {}
+    for frame, now in zip(told["frames"], lines, strict=True):
+        for number, line in zip(frame[-1], now, strict=True):
+            found.setdefault(number, set()).add(line)
+    if any(isinstance(node, ast.Lambda) for node in nodes_in(ref.node)):
+        return {}
+    return {number: min(places) for number, places in found.items() if number >= 0 and len(places) == 1}
 
 
 def _unseen(_: object) -> None:

@@ -6,7 +6,7 @@ Few of them are ever looked at: only those of a function that was edited, see `t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 LEVEL = 1
@@ -37,6 +37,16 @@ def found_in(data: bytes, path: str, name: str) -> str | None:
     key = _key(path, name)
     start = texts.find(key) if texts.startswith(key) else texts.find(f"\n{key}") + 1
     return texts[start:].partition("\n")[0].removeprefix(key) if texts.startswith(key, start) else None
+
+
+def replaced(data: bytes, texts: Mapping[tuple[str, str], str]) -> bytes:
+    """`packed`, with other texts about some functions, by path and name; they may be the same."""
+    import zlib
+
+    keys = [_key(*place) for place in texts]
+    lines = zlib.decompress(data).decode(errors="surrogateescape").split("\n") if data else []
+    kept = [line for line in lines if not line.startswith(tuple(keys))]
+    return packed([*kept, *(f"{key}{text}" for key, text in zip(keys, texts.values(), strict=True))])
 
 
 def _key(path: str, name: str) -> str:
