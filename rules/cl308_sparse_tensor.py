@@ -2,8 +2,8 @@
 
 ## What it does
 Reports `torch.sparse_coo_tensor`, `sparse_csr_tensor` and the other constructors, `to_sparse`, `to_sparse_coo`,
-`to_sparse_csr` and their like on tensors, and the first use of a sparse tensor that the model or the file holds, also
-in functions to which it is passed.
+`to_sparse_csr` and their like on tensors, the first use of the result, and the first use of a sparse tensor that the
+model or the file holds, also in functions to which it is passed.
 
 ## Why it costs
 Dynamo has no fake form of a sparse tensor. The call that makes one is a break (GB0007, GB0277, GB0374), and the
@@ -31,7 +31,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.questions import comes_from_outside
+from compilelint.static.facts.questions import assigned_once, comes_from_outside
 from compilelint.static.facts.state import own_nodes
 from compilelint.static.layouts import SPARSE_CONSTRUCTORS, SPARSE_CONVERSIONS
 from compilelint.static.values import Tensor, Value, options
@@ -66,12 +66,37 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 def used(node: ast.Name | ast.Attribute, view: View) -> Iterator[Hit]:
     """`self.adjacency`, where that is sparse: Dynamo wraps a tensor where it is first read, and can't wrap this one."""
-    if not is_sparse(view.kind(node)) or read_before(node, view):
+    if not is_sparse(view.kind(node)):
         return
-    if not comes_from_outside(view, node) and not handed_in(node, view):
+    if is_next_read(node, view):
+        left = "what is left of the function"
+    elif not read_before(node, view) and (comes_from_outside(view, node) or handed_in(node, view)):
+        left = "the whole function"
+    else:
         return
-    message = f"`{view.text(node)}` is a sparse tensor, which Dynamo cannot trace: the whole function runs uncompiled"
+    message = f"`{view.text(node)}` is a sparse tensor, which Dynamo cannot trace: {left} runs uncompiled"
     yield Hit(node, message, INSTEAD, "likely")
+
+
+def is_next_read(node: ast.Name | ast.Attribute, view: View) -> bool:
+    """Whether `node` is where a variable is read first after a statement further up made it: behind that break."""
+    made = assigned_once(view.function, node.id) if isinstance(node, ast.Name) else None
+    if made is None or (made.end_lineno or made.lineno) >= node.lineno or reads_sparse(made, view):
+        return False
+    return not any(
+        isinstance(other, ast.Name) and other.id == ast.unparse(node) and isinstance(other.ctx, ast.Load)
+        for other in own_nodes(view.function)
+        if (made.end_lineno or made.lineno, 0) < (getattr(other, "lineno", 0), 0)
+        and (getattr(other, "lineno", 0), getattr(other, "col_offset", 0)) < (node.lineno, node.col_offset)
+    )
+
+
+def reads_sparse(made: ast.expr, view: View) -> bool:
+    """Whether an expression reads a sparse tensor: what does that is given up before it makes another one."""
+    return any(
+        isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) and is_sparse(view.kind(part))
+        for part in ast.walk(made)
+    )
 
 
 def is_sparse(value: Value) -> bool:
@@ -117,7 +142,7 @@ class GraphConv(nn.Module):
     def forward(self, x, edges, weight):
         h = self.proj(x)
         adjacency = torch.sparse_coo_tensor(edges, weight, (3, 3))  # ~
-        return torch.sparse.mm(adjacency, h)
+        return torch.sparse.mm(adjacency, h)  # ~
 """,
         run="(GraphConv(), [(torch.ones(3, 4), torch.tensor([[0, 1], [1, 2]]), torch.ones(2))])",
         default="skip",
@@ -130,7 +155,7 @@ import torch
 
 def power(adjacency: torch.Tensor, x: torch.Tensor):
     adjacency = (adjacency @ adjacency).to_sparse_csr()  # ~
-    return adjacency @ x
+    return adjacency @ x  # ~
 """,
         run="(power, [(torch.eye(3), torch.ones(3, 4))])",
         default="skip",
