@@ -321,6 +321,21 @@ def test_a_file_that_was_looked_for_and_appears_counts(tmp_path: Path, monkeypat
     assert lint([model], settings, cache=cache) == lint([model], settings)
 
 
+def test_whether_a_package_is_installed_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    package = tmp_path / "pkg"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    ops = package / "ops.py"
+    ops.write_text("import torch\ndef f(x: torch.Tensor):\n    return x * int(x.sum())\n")
+    cache, settings = tmp_path / "cache", Settings(root=tmp_path)
+    assert lint([ops], settings, cache=cache).findings
+    (tmp_path / "requirements.txt").touch()
+    assert not lint([ops], settings, cache=cache).findings
+    (tmp_path / "setup.py").touch()
+    assert lint([ops], settings, cache=cache).findings
+
+
 @pytest.mark.parametrize("damage", [b"", b"\n", b"{}", b"\xff\xfe", None])
 def test_damaged_entries_are_made_anew(tree: Path, tmp_path: Path, damage: bytes | None) -> None:
     cache = tmp_path / "cache"

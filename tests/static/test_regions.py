@@ -418,6 +418,7 @@ HOST_BODIES = {
     "writes audio": "torchaudio.save('x.wav', x, 16000)",
     "shows progress": "for step in trange(3):\n        x = x + step",
     "waits for other processes": "torch.distributed.barrier()",
+    "computes with numpy": "for i in np.unique(x): x = np.concatenate([x, x[x == i]])",
     "joins processes deep down": "State().join(x)",
     "exchanges objects": "dist.all_gather_object(found, x)",
     "asks a tokenizer": "print(self.tokenizer.decode(x))",
@@ -425,15 +426,29 @@ HOST_BODIES = {
 }
 
 
+HOST_FILE = """
+import numpy as np, torch, torchaudio
+class State:
+    def join(self, x): start(x)
+def start(x): torch.distributed.init_process_group("nccl")
+def run(x, model, self):
+    y = x.view(-1)
+    probe(x)
+    {body}
+    return x
+"""
+
+
 @pytest.mark.parametrize("body", HOST_BODIES.values(), ids=HOST_BODIES)
 def test_a_public_function_that_does_what_only_the_host_does_is_not(body: str) -> None:
-    text = (
-        "import torch, torchaudio\n"
-        "class State:\n    def join(self, x): start(x)\n"
-        "def start(x): torch.distributed.init_process_group('nccl')\n"
-    )
-    text += f"def run(x: torch.Tensor, model, self):\n    probe(x)\n    {body}\n    return x"
-    assert not probe({"pkg/__init__.py": "", "pkg/ops.py": text}).findings
+    assert not probe({"pkg/__init__.py": "", "pkg/ops.py": HOST_FILE.format(body=body)}).findings
+
+
+@pytest.mark.parametrize(
+    "body", ["x = x / np.sqrt(3)", "x = x + torch.from_numpy(np.stack([x]))", "x = x * np.random.rand()"]
+)
+def test_a_public_function_that_does_what_models_do_is(body: str) -> None:
+    assert probe({"pkg/__init__.py": "", "pkg/ops.py": HOST_FILE.format(body=body)}).functions() == {"run"}
 
 
 @pytest.mark.parametrize(

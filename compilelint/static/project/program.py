@@ -25,6 +25,7 @@ from compilelint.static.project.definitions import (
     class_members,
     function_ref,
 )
+from compilelint.static.project.distribution import packages_run_in_place
 from compilelint.static.project.index import FunctionNode, Import, ModuleIndex, index_source
 from compilelint.static.project.naming import are_scripts, folders_towards, is_library, module_names
 from compilelint.static.project.text import digest_of, names_digest, top_level_names
@@ -94,6 +95,7 @@ class Program:
         self._mro: dict[ClassRef, tuple[ClassRef | str, ...]] = {}
         self._methods: dict[tuple[ClassRef, str, ClassRef | None], FunctionRef | ClassAttribute | None] = {}
         self.roots: list[Path] = []
+        self.run_in_place: frozenset[str] = frozenset()
         self.linted: tuple[str, ...] = ()
         self._packages: frozenset[str] = frozenset()
         self._names: dict[Path, str] = {}
@@ -134,6 +136,7 @@ class Program:
             linted.append(name)
         self._above = [folder for folder in above if folder not in self.roots]
         self.linted = tuple(linted)
+        self.run_in_place = packages_run_in_place(zip(linted, files, strict=True))
         self._packages = frozenset(name.partition(".")[0] for name in linted if "." in name) | folders_towards(
             files, above
         )

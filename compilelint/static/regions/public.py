@@ -62,8 +62,8 @@ _OUTSIDE_PREFIXES = (
 """First parts of the names of functions that run around a model; `generate` of transformers calls the last one."""
 _HOST_VERBS = frozenset(
     (
-        "train fit evaluate preprocess pre postprocess post prune replace read write download search attack inference "
-        "build benchmark profile serialize deserialize"
+        "train fit eval evaluate validate preprocess pre postprocess post prune replace read write download search "
+        "attack inference build benchmark profile serialize deserialize"
     ).split()
 )
 """First words of functions that drive models, or work on what goes in or comes out."""
@@ -75,15 +75,15 @@ _TRANSFORM = re.compile(r"torch\.distributions\.(?:\w+\.)*\w*Transform")
 def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
     """Public functions and methods on tensors: what a model outside this project calls while it is compiled.
 
-    Of a script only the methods of its modules: a script calls its functions itself. What is not public, prepares
-    weights or data, reads or writes files, or is handed nothing that can be a tensor, is left out; whether a function
-    gives back tensors is for the tracer to say. A file that imports compilelint describes targets: it builds models
-    and their inputs.
+    Of a script, and of a program that nobody installs, only the methods of its modules: it calls its functions itself.
+    What is not public, prepares weights or data, reads or writes files, or is handed nothing that can be a tensor, is
+    left out; whether a function gives back tensors is for the tracer to say. A file that imports compilelint describes
+    targets: it builds models and their inputs.
     """
     if any(isinstance(bound, Import) and bound.module == "compilelint" for bound in module.bindings.values()):
         return
     parts = module.name.split(".")
-    packaged = len(parts) > 1
+    packaged = len(parts) > 1 and parts[0] not in program.run_in_place
     if parts[-1] in _MEDIA_MODULES or _is_numpy_code(module):
         return
     around = (_OUTSIDE_WORDS | _HOST_WORDS) & {word for part in parts for word in part.lower().split("_")}
@@ -104,7 +104,7 @@ def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
         if ref.owner is not None and _HOST_CLASSES.search(ref.owner.qualname) and not in_module:
             continue
         if not in_module and (
-            _talks_to_the_host(ref) or _takes_arrays(ref) or (ref.owner is None and decode_loops(ref, module))
+            _talks_to_the_host(ref) or _takes_arrays(ref, module) or (ref.owner is None and decode_loops(ref, module))
         ):
             continue  # of a module `sample` with its progress bar is compiled, like it or not
         if _only_hands_over(ref):
@@ -185,10 +185,35 @@ def _packages(module: ModuleIndex) -> set[str]:
     return {name.partition(".")[0] for name in imported - {"numpy.typing"}}
 
 
-def _takes_arrays(ref: FunctionRef) -> bool:
-    """Whether a function is annotated to take numpy arrays, and no tensor."""
+def _takes_arrays(ref: FunctionRef, module: ModuleIndex) -> bool:
+    """Whether a function takes numpy arrays, and no tensor: by its annotations, or as it computes with numpy alone."""
     annotations = [ast.unparse(p.annotation) for p in ref.node.args.args if p.annotation is not None]
-    return any("ndarray" in text for text in annotations) and not any("Tensor" in text for text in annotations)
+    if any("Tensor" in text for text in annotations):
+        return False
+    return any("ndarray" in text for text in annotations) or _computes_with_arrays(ref, module)
+
+
+_OF_NUMBERS = frozenset("sqrt log log2 log10 exp ceil floor prod power round abs isnan isinf deg2rad rad2deg".split())
+"""Functions of numpy that code on tensors calls with a number: `q @ k / np.sqrt(width)`."""
+
+
+def _computes_with_arrays(ref: FunctionRef, module: ModuleIndex) -> bool:
+    """Whether a function calls numpy on more than numbers, and nothing of torch."""
+    found = False
+    for node in nodes_in(ref.node):
+        if isinstance(node, ast.Name):
+            bound = module.bindings.get(node.id)
+            if isinstance(bound, Import) and bound.module.partition(".")[0] in _OF_TENSORS:
+                return False
+        elif isinstance(node, ast.Call):
+            first, *rest = _dotted(node.func)
+            bound = module.bindings.get(first)
+            is_numpy = isinstance(bound, Import) and bound.module == "numpy"
+            found = found or (is_numpy and bool(rest) and rest[0] != "random" and rest[-1] not in _OF_NUMBERS)
+    return found
+
+
+_OF_TENSORS = frozenset({"torch", "einops", "torchvision", "torchaudio"})
 
 
 _HOST_CALLS = frozenset(

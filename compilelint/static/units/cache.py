@@ -298,7 +298,8 @@ def context_of(base: Path, names: dict[str, str], torch: str, stamp: str) -> str
     """All that an outcome depends on besides the content of files.
 
     `base` is the folder that paths are shown relative to, `names` the linted modules and where they lie, `torch` the
-    version of the knowledge table and the engine, `stamp` that of compilelint's own code.
+    version of the knowledge table, the engine and the packages that nobody installs, `stamp` that of compilelint's own
+    code.
     """
     python = ".".join(map(str, sys.version_info))
     modules = (f"{name}\0{path}" for name, path in names.items())
