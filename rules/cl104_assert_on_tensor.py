@@ -2,12 +2,14 @@
 
 ## What it does
 Reports `assert` statements on tensor values in the forms that Dynamo does not keep in the graph: with a message that
-is made up at run time, with `not`, with a tensor before `and` or `or`, with a chained comparison.
+is made up at run time, with `not`, with a tensor before `and` or `or`, with a chained comparison. From Python 3.12 on
+also a plain one that ends the body of a `for` loop, alone or within an `if`.
 
 ## Why it costs
 `assert t` and `assert t, "text"` become an assertion inside the graph and cost nothing. Dynamo knows them by their
 bytecode, a single jump over a constant message. Any other form is an ordinary branch on a tensor: the graph ends
-there (GB0170), or Dynamo does not find a text it can keep (GB0171).
+there (GB0170), or Dynamo does not find a text it can keep (GB0171). At the end of a `for` loop Python 3.12 and newer
+turn the jump round; a branch on a tensor within a loop leaves the whole function to Python.
 
 ## Write instead
 A constant message, the comparison turned round, one assert per condition:
@@ -21,8 +23,7 @@ or `torch._assert_async(ok, "message")`, which python -O does not drop.
 ## Limits
 A message held in a variable is not a constant to Dynamo and is reported. Adding strings, or an f-string without
 fields, is folded by Python and is fine. Asserts on shapes and numbers never break; for lists and objects see CL110.
-Measured on torch 2.13 under Python 3.11. From Python 3.12 on, a plain assertion that ends the body of a loop is no
-assertion to Dynamo: it leaves the whole function to Python, and no finding says so.
+Measured on torch 2.13 under Python 3.11 and 3.12; the Python that counts is the one that compilelint runs on.
 
 ## References
 torch/_dynamo/symbolic_convert.py, the handling of assert; GB0170, GB0171.
@@ -31,6 +32,7 @@ torch/_dynamo/symbolic_convert.py, the handling of assert; GB0170, GB0171.
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 
 from compilelint.model import Rewrite, Safety
@@ -43,6 +45,7 @@ from compilelint.static.values import Tensor
 HAZARD = "graph-break"
 WATCH = Watch(tests=True)
 NEGATED = "a `not` around it"
+PYTHON = sys.version_info[:2]
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
@@ -56,6 +59,15 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not isinstance(site, ast.Assert):
         return
     why = what_is_odd(node, site, negated)
+    if why is None and PYTHON >= (3, 12) and ends_loop(site, view):
+        yield Hit(
+            node,
+            f"this assert on the tensor `{view.text(node)}` ends the body of the loop, where Dynamo takes it for a"
+            " branch from Python 3.12 on: the whole function runs uncompiled",
+            "put it before another statement of the loop; or `torch._assert_async(condition, text)`",
+            confidence,
+            "frame-skip",
+        )
     if why is not None:
         yield Hit(
             node,
@@ -109,6 +121,18 @@ def what_is_odd(node: ast.expr, site: ast.Assert, negated: bool) -> str | None:
     if node is not last:
         return "more conditions behind it"
     return "a chained comparison" if isinstance(node, ast.Compare) and len(node.ops) > 1 else None
+
+
+def ends_loop(site: ast.Assert, view: View) -> bool:
+    """Whether the next thing after an assert that holds is the next turn of a `for` loop."""
+    below: ast.AST = site
+    for parent in view.parents(site):
+        if isinstance(parent, ast.For):
+            return below is parent.body[-1]
+        if not isinstance(parent, ast.If) or below not in (parent.body[-1], *parent.orelse[-1:]):
+            return False
+        below = parent
+    return False
 
 
 BAD = (
@@ -180,8 +204,12 @@ class Head(nn.Module):
         assert labels.max() < self.classes, "a label is out of " "range"
         assert x.dim() == 2 and torch.isfinite(x).all()
         for row in range(2):
-            assert x[row].sum() < 1e6
+            if row:
+                assert x[row].sum() < 1e6
             labels = labels + row
+        while row < 3:
+            row += 1
+            assert x.sum() < 1e6
         return self.proj(x)[:, 0] * labels
 """,
         run="(Head(), [(torch.ones(2, 4), torch.tensor([0, 1]))])",
