@@ -206,6 +206,10 @@ class View(Protocol):
         """
 
     @property
+    def measures(self) -> bool:
+        """Whether this file, by its name or that of its folder, is a benchmark or a test: what it sets is for that."""
+
+    @property
     def options(self) -> Mapping[str, object]:
         """The constant keywords of the `torch.compile` that makes this region: `{"mode": "reduce-overhead"}`.
 

@@ -771,3 +771,22 @@ def test_a_loop_over_a_schedule_passes_the_items_of_a_tensor(method: str, kind: 
     )
     seen = probe({"pkg/__init__.py": "", "pkg/scheduling.py": scheduler})
     assert seen.kinds() == {kind}
+
+
+@pytest.mark.parametrize(
+    ("file", "found"),
+    [
+        ("serve.py", {"CL911", "CL912"}),
+        ("latest/serve.py", {"CL911", "CL912"}),
+        ("bench_attention.py", set()),
+        ("benchmarks/attention.py", set()),
+        ("tests/helpers.py", set()),
+        ("test_attention.py", set()),
+    ],
+)
+def test_benchmarks_and_tests_may_compile_often(file: str, found: set[str]) -> None:
+    text = (
+        "import torch\ntorch._dynamo.config.recompile_limit = 1000\n"
+        "torch._inductor.config.force_disable_caches = True\nf = torch.compile(abs)\n"
+    )
+    assert {finding.rule for finding in check({file: text})} & {"CL911", "CL912"} == found

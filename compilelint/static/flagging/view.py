@@ -13,6 +13,7 @@ from compilelint.static.facts.shapes import fits, probe_of
 from compilelint.static.facts.state import parameters, root_of
 from compilelint.static.flagging import passings
 from compilelint.static.project.bindings import makers_of
+from compilelint.static.project.contents import is_benchmark_or_test
 from compilelint.static.project.definitions import ClassRef, Outside
 from compilelint.static.project.parts import FACT, MADE
 from compilelint.static.project.places import span_of
@@ -233,6 +234,11 @@ class FrameView:
     def assumed(self) -> bool:
         """See View."""
         return self._outermost().why == PUBLIC_FUNCTION
+
+    @property
+    def measures(self) -> bool:
+        """See View."""
+        return is_benchmark_or_test(self.frame.module.path)
 
     @property
     def torch(self) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from bisect import bisect_left
 from collections.abc import Iterator
+from pathlib import Path
 
 from compilelint.static.project.compiled_names import compiled_by
 from compilelint.static.project.definitions import ClassRef, FunctionRef, class_members, function_ref
@@ -61,6 +62,14 @@ def only_tests(module: ModuleIndex) -> bool:
     return tests or any(
         isinstance(to, Import) and to.module in ("pytest", "unittest") for to in module.bindings.values()
     )
+
+
+_MEASURING = frozenset("bench benchmark benchmarks benchmarking profile profiling sweep test tests conftest".split())
+
+
+def is_benchmark_or_test(path: Path) -> bool:
+    """Whether a word in the name of a file, or the name of its folder, says that it tries something out."""
+    return path.parent.name.lower() in _MEASURING or bool(_MEASURING.intersection(path.stem.lower().split("_")))
 
 
 def _is_test(node: FunctionNode | ast.ClassDef) -> bool:
