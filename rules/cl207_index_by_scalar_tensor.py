@@ -30,6 +30,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.state import parameters
 from compilelint.static.facts.tensors import (
     SUBSCRIPTING,
     data,
@@ -78,6 +79,9 @@ def row_read(node: ast.Subscript, part: ast.expr, view: View) -> Hit | None:
     confidence = scalar_tensor(value) or ("likely" if element_of_array(part, view) else None)
     if confidence is None or written_constant(part, view) or any(isinstance(o, Scalar) for o in options(value)):
         return None  # a step that is a tensor or an int comes in from outside, where Dynamo makes a constant of it
+    sides = [*ast.iter_child_nodes(part)] if isinstance(part, (ast.BinOp, ast.Compare)) else [part]
+    if any(isinstance(side, ast.Name) and side.id in parameters(view.function) for side in sides):
+        confidence = "likely"  # a caller may pass `torch.tensor(3)`, of which Dynamo knows the number
     return Hit(
         node,
         f"the index `{view.text(part)}` is a tensor without dimensions and is read back: the graph splits here",
@@ -181,6 +185,8 @@ class Best(nn.Module):
         best = h.sum(-1).flatten().argmax()
         h = h + h.index_select(0, best.reshape(1)) + h[best.reshape(1)]
         h[:, :n] = 0.0
+        token = torch.tensor(n)
+        h[token == 3] = 0.0
         rows = torch.arange(x.shape[0])
         last = h[rows, h.argmax(-1)] + h[torch.tensor(1)].sum()
         return h[:n, 1:].sum() * last + self.table[ids].sum() + h[h.argmax(dim=0)].sum() + h[..., : self.width].sum()

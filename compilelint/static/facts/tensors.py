@@ -142,8 +142,9 @@ def written_constant(node: ast.expr, view: View) -> bool:
     made = assigned_once(view.function, node.id) if isinstance(node, ast.Name) else node
     if isinstance(node, ast.Name) and made is not None and _mentions(made, node.id):
         return False
-    if isinstance(made, ast.BinOp):
-        return all(written_constant(side, view) or is_number(side, view) for side in (made.left, made.right))
+    if isinstance(made, (ast.BinOp, ast.Compare)):
+        sides = (made.left, made.right) if isinstance(made, ast.BinOp) else (made.left, *made.comparators)
+        return all(written_constant(side, view) or is_number(side, view) for side in sides)
     if not isinstance(made, ast.Call) or not view.callee(made).startswith("torch.") or not made.args:
         return False
     if isinstance(made.func, ast.Attribute) and view.callee(made).startswith("torch.Tensor."):
