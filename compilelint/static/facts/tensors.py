@@ -47,12 +47,21 @@ def decided(node: ast.expr, view: View) -> Confidence | None:
     sure = data(view.kind(node))
     if sure == "likely" and drawn_at_random(node, view, ("numpy.random.",)):
         return None  # the draw itself ends the graph, and what it gives is a Python number then
+    if sure == "likely" and isinstance(node, (ast.Name, ast.Attribute)) and ast.unparse(node) in _called(view.function):
+        return None  # `if self.act: h = self.act(h)`: what is called is no tensor
     if sure is not None or not isinstance(node, ast.Compare) or len(node.ops) == 1:
         return sure
     for left, op, right in zip(operands, node.ops, operands[1:], strict=False):
         if not isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)):
             sure = sure or data(view.kind(left)) or data(view.kind(right))
     return sure
+
+
+@lru_cache(maxsize=64)
+def _called(function: ast.AST) -> frozenset[str]:
+    """What a function calls by a name or attribute, as written: `{"self.act", "norm"}`."""
+    calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
+    return frozenset(ast.unparse(call.func) for call in calls if isinstance(call.func, (ast.Name, ast.Attribute)))
 
 
 def is_plain(node: ast.expr, view: View) -> bool:

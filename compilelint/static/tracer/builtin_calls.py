@@ -74,7 +74,6 @@ _PLAIN: dict[str, Value] = {
     "chr": Scalar("str"),
     "ord": Scalar("int"),
     "input": Scalar("str"),
-    "callable": Scalar("bool"),
     "issubclass": Scalar("bool"),
 }
 
@@ -201,6 +200,11 @@ def _isinstance(args: Args, keywords: dict[str, Value], node: ast.AST | None, fr
     return Const(verdicts.pop()) if len(verdicts) == 1 and None not in verdicts else Scalar("bool")
 
 
+def _callable(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame: Frame) -> Value:
+    verdicts = {narrowing.is_callable(option) for option in options(args[0] if args else UNKNOWN)}
+    return Const(verdicts.pop()) if len(verdicts) == 1 and None not in verdicts else Scalar("bool")
+
+
 def _is_any(value: Value, wanted: Args, frame: Frame) -> bool | None:
     """Whether a value is of one of these types; None where that is not known."""
     answers = {_is(value, single, frame) for single in wanted}
@@ -311,6 +315,7 @@ _HANDLERS: dict[str, Callable[[Args, dict[str, Value], ast.AST | None, Frame], V
     "pow": _power,
     "any": _any_all,
     "all": _any_all,
+    "callable": _callable,
     "isinstance": _isinstance,
     "getattr": _getattr,
     "hasattr": _hasattr,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from compilelint.static.tracer import asked, attributes
+from compilelint.static.tracer import asked, attributes, narrowing
 from compilelint.static.tracer.attributes import AUTOGRAD_CONTEXT
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import (
@@ -25,6 +25,7 @@ from compilelint.static.values import (
     element_of,
     join,
     join_all,
+    options,
 )
 
 Args = tuple[Value, ...]
@@ -203,12 +204,28 @@ def _autograd_function(args: Args, keywords: Keywords, node: ast.AST | None, fra
     return result
 
 
+def _is_class(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
+    """`inspect.isclass(activation)`: a function that models are given is none, torch's own neither."""
+    verdicts = {
+        False if _is_function_of_torch(value) else narrowing.is_instance(value, External("builtins.type"))
+        for value in options(args[0] if args else UNKNOWN)
+    }
+    verdict = verdicts.pop() if len(verdicts) == 1 else None
+    return Scalar("bool") if verdict is None else Const(verdict)
+
+
+def _is_function_of_torch(value: Value) -> bool:
+    """Whether a value is one of torch's functions, by the name it goes by: there are no classes among those in `F`."""
+    return isinstance(value, External) and value.name.startswith("torch.nn.functional.")
+
+
 _HANDLERS: dict[str, Callable[[Args, Keywords, ast.AST | None, Frame], Value]] = {
     "functools.partial": _partial,
     "functools.wraps": _wraps,
     "functools.update_wrapper": _update_wrapper,
     "functools.reduce": _reduce,
     "importlib.import_module": _import_module,
+    "inspect.isclass": _is_class,
     "torch.autograd.Function.apply": _autograd_function,
     "torch.cond": _cond,
     "torch.where": _where,

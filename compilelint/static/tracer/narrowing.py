@@ -181,6 +181,10 @@ def _narrow_call(node: ast.Call, frame: Frame, truth: bool, env: Env) -> None:
         _set(node.args[0], of_class(value, External("torch.Tensor"), truth), env)
     elif callee == "builtins.bool" and len(node.args) == 1:
         _narrow(node.args[0], frame, truth, env)
+    elif callee == "builtins.callable" and node.args:
+        value = _known(node.args[0], frame, env)
+        kept = [option for option in options(value) if is_callable(option) is not (not truth)]
+        _set(node.args[0], join_all(kept) if kept else UNKNOWN, env)
     elif len(node.args) == 1:
         verdict = _none_test(frame.kind(node.func), frame)
         if verdict is not None:
@@ -273,6 +277,15 @@ def is_instance(value: Value, wanted: Value) -> bool | None:
     if isinstance(value, Instance) and name in _TENSOR_CLASSES | set(_BUILTIN_CLASSES) | set(_SEQUENCE_CLASSES):
         return None if value.has_outside_base else False
     return None
+
+
+def is_callable(value: Value) -> bool | None:
+    """`callable(value)` for one alternative; None where that hangs on its class, or on what a name of a library is."""
+    if isinstance(value, (Function, Class, Partial, Method, Compiled)):
+        return True
+    if isinstance(value, (Tensor, Const, Sequence, Mapping, Array)):
+        return False
+    return (True if value.is_module else None) if isinstance(value, Instance) else None
 
 
 def _is_class(value: Value) -> bool | None:
