@@ -247,10 +247,10 @@ class View(Protocol):
         of a method is unknown, `?` when the callee is.
         """
 
-    def handed_back(self, call: ast.Call) -> Value:
+    def handed_back(self, asks: ast.Call | ast.Compare) -> Value:
         """What the function gives back that a call was handed: the key of `sorted`, the test of `filter`.
 
-        `UNKNOWN` where the call has none.
+        Of `item in container`, what the container's own `__contains__` gives. `UNKNOWN` where there is none.
         """
 
     def classes(self, value: Value) -> tuple[ast.ClassDef, ...]:

@@ -2,7 +2,7 @@
 
 ## What it does
 Reports `t in values` and `t not in values` for a tensor `t` where the answer is branched on, `value in t` where `t`
-is the tensor, and `index` or `remove` on a list of tensors.
+is the tensor or an object whose own `__contains__` gives one, and `index` or `remove` on a list of tensors.
 
 ## Why it costs
 Python compares item by item and needs a bool for each. A test such as `if t in (1, 2)` ends the graph (GB0170);
@@ -63,7 +63,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             "frame-skip",
         )
         return
-    confidence = compared(node, view)
+    own = data(view.handed_back(node))
+    confidence = own or compared(node, view)
     if confidence is None:
         return
     site, negated = site_of(node, view)
@@ -73,7 +74,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         )
         yield Hit(node, message, INSTEAD, confidence, "frame-skip")
     elif site is not None and not (isinstance(site, ast.Assert) and not negated):
-        message = f"`{view.text(node)}` compares tensors one by one to choose a branch: Dynamo splits the graph here"
+        how = "asks a tensor, which `__contains__` gives," if own else "compares tensors one by one"
+        message = f"`{view.text(node)}` {how} to choose a branch: Dynamo splits the graph here"
         yield Hit(node, message, INSTEAD, confidence)
 
 
@@ -157,9 +159,82 @@ def finish(ids: torch.Tensor, eos: int = 2):
         default="skip",
         fullgraph="break",
     ),
+    Example(
+        code="""\
+import torch
+
+
+class Points:
+    def __init__(self, x):
+        self.x = x
+
+    def __contains__(self, value):
+        return (self.x == value).any()
+
+
+def shifted(x: torch.Tensor):
+    y = x * 2
+    return y + 1 if 1.0 in Points(x) else y  # ~
+""",
+        run="(shifted, [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import torch
+
+
+class Points:
+    def __init__(self, x):
+        self.x = x
+
+    def __contains__(self, value):
+        return (self.x == value).any()
+
+
+def absent(x: torch.Tensor):
+    missing = 3.0 not in Points(x)  # ~
+    return x * 2, missing
+""",
+        run="(absent, [(torch.ones(2, 4),)])",
+        default="skip",
+        fullgraph="break",
+    ),
 )
 
 GOOD = (
+    Example(
+        code="""\
+import torch
+
+
+class Interval:
+    def __init__(self, low, high):
+        self.low, self.high = low, high
+
+    def __contains__(self, value):
+        return self.low <= value <= self.high
+
+    def where(self, x):
+        return (x >= self.low) & (x <= self.high)
+
+
+def inside(x: torch.Tensor):
+    span = Interval(0, 8)
+    if x.shape[0] in span and x.dim() not in Interval(3, 4):
+        x = torch.where(span.where(x), x, 0)
+    return x * 2
+
+
+def kept(x: torch.Tensor):
+    assert x.dim() in Interval(1, 4)
+    return inside(x)
+""",
+        run="(kept, [(torch.ones(2, 4),)])",
+        default="clean",
+        fullgraph="clean",
+    ),
     Example(
         code="""\
 import torch

@@ -2,14 +2,14 @@
 
 ## What it does
 Reports `sorted(...)` and `.sort()` of tensors, of objects of the project or of modules, of pairs with one in them
-(`sorted(layers.items())`), and with a `key` that gives such; `max` or `min` of them with `default=` or `key=`;
-`heapq.nlargest` and `nsmallest`.
+(`sorted(layers.items())`), and with a `key` that gives such; `max` or `min` of them with `default=` or `key=`, of
+objects also without; `heapq.nlargest` and `nsmallest`.
 
 ## Why it costs
 The order depends on values that exist only once the graph has run, and Python's sort asks for a truth per comparison.
 Dynamo sorts constants only (GB0207; GB0059 for iterating a tensor into `sorted`): numbers, texts and tuples of them. It
-does not ask an object's `__lt__`. `max` and `min` with keyword arguments it folds for constants and does nothing else
-with (GB0193), `heapq` it leaves to Python (GB0059). `fullgraph=True` raises.
+does not ask an object's `__lt__`, for `max` and `min` neither (GB0059). Those with keyword arguments it folds for
+constants and does nothing else with (GB0193), `heapq` it leaves to Python (GB0059). `fullgraph=True` raises.
 
 ## Write instead
     values, order = torch.stack(items).sort()
@@ -31,12 +31,10 @@ from collections.abc import Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.enumerations import is_enumeration
+from compilelint.static.facts.objects import is_object
 from compilelint.static.facts.tensors import data
 from compilelint.static.values import (
     UNKNOWN,
-    ExternalInstance,
-    Instance,
     Mapping,
     Sequence,
     Tensor,
@@ -66,9 +64,9 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if confidence is not None:
         message = f"`{text}` has Python order tensors by value, which Dynamo cannot trace: the graph splits here"
         yield Hit(node, message, INSTEAD, confidence)
-    elif any(is_object(value, view) for value in compared):
+    elif any(compares_objects(value, view) for value in compared) or only_objects(picked_from(node, view), view):
         picks = view.callee(node) in EXTREMES
-        does = "picks from objects by keyword" if picks else "has Python order objects"
+        does = "picks from objects by keyword" if picks and compared else "has Python order objects"
         message = f"`{text}` {does}, which Dynamo does for constants only: the graph splits here"
         yield Hit(node, message, BY_LOOP if picks else BY_NUMBER, "likely")
 
@@ -87,6 +85,25 @@ def values_compared(node: ast.Call, view: View) -> tuple[Value, ...]:
     if callee in EXTREMES and keywords & not_traced and len(node.args) == 1:
         return items_of(view.kind(node.args[0])), *key
     return ()
+
+
+def picked_from(node: ast.Call, view: View) -> tuple[Value, ...]:
+    """What `max` and `min` compare two by two: the arguments, or the items of the only one.
+
+    Numbers and tensors Dynamo compares, constants Python does for it; a single item is compared with nothing.
+    """
+    if view.callee(node) not in EXTREMES or any(isinstance(argument, ast.Starred) for argument in node.args):
+        return ()
+    if len(node.args) > 1:
+        return tuple(map(view.kind, node.args))
+    options_ = options(view.kind(node.args[0])) if node.args else ()
+    single = any(isinstance(option, Sequence) and option.items and len(option.items) == 1 for option in options_)
+    return () if single else tuple(items_of(option) for option in options_)
+
+
+def only_objects(values: tuple[Value, ...], view: View) -> bool:
+    """Whether one of the values is an object whatever it is."""
+    return any(all(compares_objects(option, view) for option in options(value)) for value in values)
 
 
 def items_of(value: Value) -> Value:
@@ -110,19 +127,13 @@ def of_tensors(value: Value, view: View) -> Confidence | None:
     return sure
 
 
-def is_object(value: Value, view: View) -> bool:
-    """Whether a value is an object of the project other than a member of an enumeration, or a module of torch.
-
-    Or a tuple with one in it, which torch 2.14 compares as Python does.
-    """
+def compares_objects(value: Value, view: View) -> bool:
+    """Whether a value may be an object, or a tuple with one in it, which torch 2.14 compares as Python does."""
     for option in options(value):
         if isinstance(option, Sequence):
-            if view.torch < (2, 14) and any(is_object(item, view) for item in option.items or ()):
+            if view.torch < (2, 14) and any(compares_objects(item, view) for item in option.items or ()):
                 return True
-        elif isinstance(option, ExternalInstance):
-            if option.name.startswith("torch.nn."):
-                return True
-        elif isinstance(option, Instance) and not any(map(is_enumeration, view.classes(option))):
+        elif is_object(option, view):
             return True
     return False
 
@@ -199,13 +210,19 @@ def shortest(x):
 
 
 @torch.compile
+def longer(x):
+    beam = max(Beam(x[0], 3), Beam(x[1], 2))  # ~
+    return beam.tokens * 2
+
+
+@torch.compile
 def cheapest(x):
     name, cost = min({"a": 1, "b": 2}.items(), key=lambda entry: entry[1])  # ~ CL529
     return x * cost
 
 
 def all_of_them(x):
-    return by_norm(x), strongest(x), shortest(x), cheapest(x)
+    return by_norm(x), strongest(x), shortest(x), longer(x), cheapest(x)
 """,
         run="(all_of_them, [(torch.ones(2, 4),)])",
         default="break",
@@ -240,8 +257,15 @@ class Stages(nn.Module):
 GOOD = (
     Example(
         code="""\
+from typing import NamedTuple
+
 import torch
 from torch import nn
+
+
+class Span(NamedTuple):
+    start: int
+    end: int
 
 
 class Beams(nn.Module):
@@ -260,6 +284,8 @@ class Beams(nn.Module):
         first, second = sorted([(1, scores[0]), (0, scores[1])], key=lambda pair: pair[0])
         most = max(scores) + max(scores[0], scores[1]) + max(3, len(names), default=1) if False else min(scores)
         values, _ = torch.stack(scores).sort(descending=True)
+        spans = sorted([Span(2, 3), Span(0, 1)])
+        most = most + max(spans).start + spans[0].end
         return values[0] + most + first[1] + sizes[-1] + max(sizes, key=lambda size: -size) + longest[0]
 """,
         run="(Beams(), [([torch.ones(2, 4), torch.zeros(2, 4)],)])",

@@ -3,11 +3,12 @@
 ## What it does
 Reports tensors passed as sizes, counts or dimensions: to `zeros`, `arange`, `randint` and other factories, to `view`,
 `reshape`, `expand`, `repeat`, `new_zeros`, to `pad`, `interpolate`, `topk`, `split`, `roll`, `narrow`, `one_hot`, to
-convolutions and pooling as stride, padding or kernel size. And as other numbers: what `new_full`, `full_like` and `pad`
-fill in, the slope of `leaky_relu`, `eps` of a norm, `alpha` of `add`, the bounds of `uniform_`, one bound of `clamp`
-where the other one is a number. An element of a numpy array is a tensor in a graph, and so is what numpy multiplies or
-adds up while the code is traced, `np.prod(x.shape[1:])`, even of Python numbers. So is each element of a tensor that is
-spread out, `x.permute(*order)`, or made a list or tuple, `x.split(tuple(lengths))`.
+convolutions and pooling as stride, padding or kernel size, and to the builtin `slice`. And as other numbers: what
+`new_full`, `full_like` and `pad` fill in, the slope of `leaky_relu`, `eps` of a norm, `alpha` of `add`, the bounds of
+`uniform_`, one bound of `clamp` where the other one is a number. An element of a numpy array is a tensor in a graph,
+and so is what numpy multiplies or adds up while the code is traced, `np.prod(x.shape[1:])`, even of Python numbers.
+So is each element of a tensor that is spread out, `x.permute(*order)`, or made a list or tuple,
+`x.split(tuple(lengths))`.
 
 ## Why it costs
 Sizes are Python numbers to the compiler. Torch fetches the value of a computed 0-d tensor to get one (GB0033): the
@@ -55,7 +56,7 @@ from compilelint.static.values import Sequence, Tensor, options, tensors_in
 
 HAZARD = "graph-break"
 CAPTURED = "numbers"
-WATCH = Watch(nodes=(ast.Call,), names=frozenset(COUNTS) | frozenset(VALUES) | BOUNDS)
+WATCH = Watch(nodes=(ast.Call,), names=frozenset(COUNTS) | frozenset(VALUES) | BOUNDS | {"slice"})
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
@@ -114,6 +115,19 @@ def gives_tensors(row: ast.expr, view: View) -> Confidence | None:
 
 
 BAD = (
+    Example(
+        code="""\
+import torch
+
+
+def leading(x: torch.Tensor, lengths: torch.Tensor):
+    keep = slice(0, lengths.max())  # ~
+    return x[keep] * 2
+""",
+        run="(leading, [(torch.ones(4, 4), torch.tensor([2, 3]))])",
+        default="skip",
+        fullgraph="clean",
+    ),
     Example(
         code="""\
 import torch
@@ -294,7 +308,7 @@ class Mask(nn.Module):
         sizes = [three, three]
         order = [*range(1, x.ndim), 0]
         x = x.permute(*order).permute(*reversed(range(x.ndim))).expand(*x.shape) + torch.zeros(sizes).sum()
-        x = x.view(shape).clamp(max=bound).masked_fill(x > 3, x.mean())
+        x = x[slice(0, len(x))].view(shape).clamp(max=bound).masked_fill(x > 3, x.mean())
         ramp = torch.linspace(0, x.mean(), 4) + torch.full((4,), x.max())
         x = F.pad(x, (0, x.shape[0]), value=0.5).reshape(x.size(0), -1)
         x = x.clamp(-bound, bound).clamp(0, x.shape[1]).add(x, alpha=0.5) + x.new_full((1,), self.width).fill_(bound)

@@ -2,11 +2,13 @@
 
 ## What it does
 Reports `str(t)`, `repr(t)`, `ascii(t)`, `map(str, tensors)` and `"..." % t` for tensors, and what is done with an
-f-string or `str.format` of one: `len(text)`, `text + "…"`, `text == "…"`, `text.upper()`.
+f-string or `str.format` of one: `len(text)`, `text + "…"`, `text == "…"`, `text.upper()`. Such a text of a module or of
+another object of the project is reported as well.
 
 ## Why it costs
 The text needs every value: Dynamo does not trace `str` (GB0059) or `repr` (GB0569) of a tensor, and for the `%`
-operator it gives the whole frame up (GB0208, GB0088). On a GPU the host waits as well.
+operator it gives the whole frame up (GB0208, GB0088). On a GPU the host waits as well. What `format` gives for an
+object it cannot work out (GB0088), whatever the class defines.
 
 ## Write instead
 Drop the text from the compiled part, or guard what is for debugging only:
@@ -16,8 +18,9 @@ Drop the text from the compiled part, or guard what is for debugging only:
 
 ## Limits
 An f-string or `str.format` of a tensor compiles as long as nobody uses the text inside the region: it may be returned
-or kept. What prints or logs it is reported for that. Text of shapes, dtypes and Python values compiles. Text
-made on the way to a `raise` is not reported. Measured on torch 2.13.
+or kept. What prints or logs it is reported for that. Text of shapes, dtypes and Python values compiles, and so does
+`str(obj)` or `f"{obj!s}"` of an object. Text made on the way to a `raise` is not reported. Measured on torch 2.13;
+torch 2.14 compiles an f-string of an object.
 
 ## References
 torch/_dynamo/graph_break_registry.json: GB0059, GB0088, GB0208, GB0569.
@@ -30,6 +33,7 @@ from collections.abc import Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.objects import is_object
 from compilelint.static.facts.questions import assigned_once
 from compilelint.static.facts.state import own_nodes
 from compilelint.static.facts.tensors import data, mapped, on_error_path
@@ -46,6 +50,7 @@ WATCH = Watch(
         or (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format")
     ),
 )
+OF_OBJECT = 'make the text in `__init__`, or of the object\'s numbers and texts: `f"{obj.name}"`'
 INSTEAD = "drop the text from the compiled part, or guard it with `if not torch.compiler.is_compiling():`"
 
 
@@ -53,7 +58,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per conversion."""
     formatted = _formatted(node, view)
     if formatted is not None:
-        yield from _use_of_text(node, formatted, view)
+        yield from _use_of_text(node, *formatted, view)
     elif isinstance(node, ast.Call):
         confidence = None
         if view.callee(node) in TEXTS and node.args:
@@ -71,18 +76,28 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             yield Hit(node, message, INSTEAD, found[0], "frame-skip")
 
 
-def _formatted(node: ast.AST, view: View) -> Confidence | None:
-    """How sure it is that an f-string or `"…".format(…)` has a tensor in it; None for anything else."""
+def _formatted(node: ast.AST, view: View) -> tuple[str, Confidence] | None:
+    """What an f-string or `"…".format(…)` shows that Dynamo has no text of, in words, and how sure that is."""
     parts: list[ast.expr] = []
+    converted: list[ast.expr] = []
+    written = isinstance(node, ast.JoinedStr)
     if isinstance(node, ast.JoinedStr):
-        parts = [part.value for part in node.values if isinstance(part, ast.FormattedValue)]
+        fields = [part for part in node.values if isinstance(part, ast.FormattedValue)]
+        parts = [part.value for part in fields]
+        converted = [part.value for part in fields if part.conversion != -1]
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
         parts = list(node.args) if isinstance(node.func.value, ast.Constant) else []
-    return next((sure for part in parts if (sure := data(view.kind(part))) is not None), None)
+    for part in parts:
+        sure = data(view.kind(part))
+        if sure is not None:
+            return "needs the values of a tensor", sure
+        if part not in converted and not (written and view.torch >= (2, 14)) and is_object(view.kind(part), view):
+            return f"shows the object `{view.text(part)}`", "likely"
+    return None
 
 
-def _use_of_text(text: ast.AST, confidence: Confidence, view: View) -> Iterator[Hit]:
-    """The first thing that is done with a text of a tensor, where it stands or through one variable."""
+def _use_of_text(text: ast.AST, shows: str, confidence: Confidence, view: View) -> Iterator[Hit]:
+    """The first thing that is done with a text, where it stands or through one variable."""
     parents = list(view.parents(text))
     uses: list[tuple[ast.AST, ast.AST]] = [(parents[0], text)] if parents else []
     target = parents[0].targets[0] if parents and isinstance(parents[0], ast.Assign) else None
@@ -98,8 +113,9 @@ def _use_of_text(text: ast.AST, confidence: Confidence, view: View) -> Iterator[
             continue
         assert isinstance(use, ast.expr)
         what = "the whole function runs uncompiled" if skips else "Dynamo splits the graph here"
-        message = f"`{view.text(use)}` asks about a text that needs the values of a tensor: {what}"
-        yield Hit(use, message, INSTEAD, confidence, "frame-skip" if skips else None)
+        message = f"`{view.text(use)}` asks about a text that {shows}: {what}"
+        instead = INSTEAD if shows.startswith("needs") else OF_OBJECT
+        yield Hit(use, message, instead, confidence, "frame-skip" if skips else None)
         return
 
 
@@ -181,6 +197,25 @@ def described(x: torch.Tensor):
         default="break",
         fullgraph="break",
     ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Registry(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        key = f"{self.fc}"
+        return self.fc(x) * len(key)  # ~
+""",
+        run="(Registry(), [(torch.ones(2, 4),)])",
+        default="skip",
+        fullgraph="break",
+    ),
 )
 
 GOOD = (
@@ -201,6 +236,7 @@ class Trace(nn.Module):
             raise ValueError("want two dimensions, got %s" % x + str(h))
         label = "%s %d" % (x.shape[0], step) + str(x.dtype) + repr(x.shape) + f"{step % 2}"
         note = f"{h.mean()}"
+        label = label + f"{type(self.proj).__name__} {self.proj!s} {self.proj.weight.shape}"
         return h % 2 * len(label)
 """,
         run="(Trace(), [(torch.ones(2, 4),)])",

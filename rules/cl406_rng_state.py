@@ -51,7 +51,8 @@ STATE_CALLS = frozenset(
     )
 )
 OF_GENERATOR = frozenset(
-    f"torch.Generator.{name}"
+    f"torch.{generator}.{name}"
+    for generator in ("Generator", "default_generator", "random.default_generator")
     for name in ("manual_seed", "seed", "initial_seed", "get_state", "set_state", "graphsafe_get_state")
 )
 WATCH = Watch(
@@ -130,6 +131,7 @@ generator.manual_seed(0)
 
 @torch.compile
 def add_noise(latents, sigma):
+    torch.default_generator.manual_seed(7)  # ~
     noise = torch.randn(latents.shape, generator=generator)  # ~
     return latents + noise * sigma
 """,

@@ -194,6 +194,14 @@ class Bag:
 index in Bag()
 
 class Bag:
+    def __init__(self, items):
+        self.items = items
+    def __contains__(self, item):
+        return (self.items == item).any()
+---
+probe((3 in Bag(index), 3 not in Bag(index)))  # a tuple of (a Python bool, a Python bool)
+
+class Bag:
     def __bool__(self):
         probe(self)  # a `Bag` (model:28)
         return True
@@ -454,6 +462,34 @@ class Rows:
         yield torch.ones(2, dtype=torch.bool)
 ---
 probe([i for i in Rows()])  # a list of a tensor of bool
+
+class Rows:
+    def __init__(self, t):
+        self.t, self.left = t, 2
+    def __iter__(self):
+        return self
+    def __next__(self):
+        if not self.left:
+            raise StopIteration
+        self.left -= 1
+        return self.t, 2
+---
+for part, count in Rows(mask):
+    probe((part, count))  # a tuple of (a tensor of bool, 2)
+
+class Rows:
+    def __iter__(self):
+        return Steps(3)
+class Steps:
+    def __init__(self, left):
+        self.left = left
+    def __next__(self):
+        self.left -= 1
+        if self.left < 0:
+            raise StopIteration
+        return torch.ones(2) > 0
+---
+probe([row for row in Rows()])  # a list of a tensor of bool
 
 class Layer(nn.Module):
     def forward(self, t):

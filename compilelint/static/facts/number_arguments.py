@@ -66,7 +66,9 @@ FUNCTIONAL = frozenset({"pad", "interpolate", "one_hot", "dropout", "pixel_shuff
 
 
 def numbers_of(call: ast.Call, view: View) -> Iterator[ast.expr]:
-    """The argument expressions of a torch call that are sizes or counts; nothing for any other call."""
+    """The argument expressions of a torch call, or of `slice`, that are sizes or counts; nothing for any other call."""
+    if view.callee(call) == "builtins.slice":
+        yield from call.args
     for argument in _arguments_of(call, view):
         if isinstance(argument, (ast.Tuple, ast.List)):
             yield from argument.elts

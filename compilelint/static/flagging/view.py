@@ -318,9 +318,9 @@ class FrameView:
         # A probe that failed without an id says more about its arguments than about Dynamo.
         return probe.default if probe is not None and probe.default != "?" else None
 
-    def handed_back(self, call: ast.Call) -> Value:
+    def handed_back(self, asks: ast.Call | ast.Compare) -> Value:
         """See View."""
-        return self.frame.handed_back.get(call, UNKNOWN)
+        return self.frame.handed_back.get(asks, UNKNOWN)
 
     def on_cuda(self, call: ast.Call) -> frozenset[str]:
         """See View."""

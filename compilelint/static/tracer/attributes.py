@@ -36,6 +36,7 @@ from compilelint.static.values import (
     element_of,
     join,
     join_all,
+    options,
 )
 
 AUTOGRAD_CONTEXT = "torch.autograd.function.FunctionCtx"
@@ -318,6 +319,13 @@ def iterate(value: Value, frame: Frame) -> Value:
     if isinstance(value, Instance):
         maker = get(value, "__iter__", frame)
         if isinstance(maker, Function):
-            return element_of(frame.tracer.call(maker, (), {}, None, frame))
+            made = frame.tracer.call(maker, (), {}, None, frame)
+            return join_all(_advance(iterator, frame) for iterator in options(made))
         return value.attributes.get(ITEMS, UNKNOWN)
     return UNKNOWN
+
+
+def _advance(iterator: Value, frame: Frame) -> Value:
+    """What an iterator gives next: that of a class of the project, what its `__next__` returns."""
+    step = get(iterator, "__next__", frame) if isinstance(iterator, Instance) else UNKNOWN
+    return frame.tracer.call(step, (), {}, None, frame) if isinstance(step, Function) else element_of(iterator)

@@ -8,6 +8,7 @@ import ast
 from compilelint.static.tracer import attributes, operators
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import (
+    UNKNOWN,
     Array,
     Const,
     Function,
@@ -57,9 +58,9 @@ def in_place(left: Value, op: ast.operator, right: Value, node: ast.AST, frame: 
 
 def compare(left: Value, op: ast.cmpop, right: Value, node: ast.AST, frame: Frame) -> Value:
     """`left op right` for one comparison operator."""
-    if isinstance(op, (ast.In, ast.NotIn)):
-        for option in options(right):
-            own_method(option, "__contains__", (left,), node, frame)
+    if isinstance(op, (ast.In, ast.NotIn)) and not isinstance(right, _PLAIN):
+        found = [own_method(option, "__contains__", (left,), node, frame) for option in options(right)]
+        frame.handed_back[node] = join_all(UNKNOWN if answer is None else answer for answer in found)
     if type(op) not in _COMPARE:
         return operators.compare(left, op, right)
     mine, reflected = _COMPARE[type(op)]

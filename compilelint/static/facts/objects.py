@@ -1,0 +1,31 @@
+"""Objects that Dynamo follows attribute by attribute, and of which it knows no value as a whole."""
+
+from __future__ import annotations
+
+import ast
+
+from compilelint.rule import View
+from compilelint.static.facts.enumerations import is_enumeration
+from compilelint.static.values import ExternalInstance, Instance, Value, options
+
+_VALUES = frozenset({"str", "int", "float", "bool", "tuple"})
+
+
+def is_object(value: Value, view: View) -> bool:
+    """Whether a value is, whatever it is, a module of torch or an object of a class of the project.
+
+    Members of enumerations, named tuples, and numbers and texts with a class of their own are values to Dynamo.
+    """
+    found = options(value)
+    return bool(found) and all(_is_one(option, view) for option in found)
+
+
+def _is_one(value: Value, view: View) -> bool:
+    if isinstance(value, ExternalInstance):
+        return value.name.startswith("torch.nn.")
+    return isinstance(value, Instance) and not any(map(_makes_values, view.classes(value)))
+
+
+def _makes_values(definition: ast.ClassDef) -> bool:
+    bases = [ast.unparse(base) for base in definition.bases]
+    return is_enumeration(definition) or any(base in _VALUES or "namedtuple" in base.lower() for base in bases)
