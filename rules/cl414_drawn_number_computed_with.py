@@ -41,11 +41,11 @@ INSTEAD = "draw outside the compiled code and pass the number in, or draw with t
 
 
 def draws(module: ast.Module) -> bool:
-    """Whether a file imports `random`."""
+    """Whether a file imports `random`, at its head as everybody does: no body is looked through for it."""
     return any(
         (isinstance(statement, ast.Import) and any(alias.name == "random" for alias in statement.names))
         or (isinstance(statement, ast.ImportFrom) and statement.module == "random")
-        for statement in ast.walk(module)
+        for statement in module.body
     )
 
 
