@@ -199,6 +199,13 @@ class View(Protocol):
         """
 
     @property
+    def of_module(self) -> bool:
+        """Whether `self` is a module, or an object reached from one, or from a global, by attributes and entries.
+
+        Dynamo keeps the ints it finds there as constants.
+        """
+
+    @property
     def assumed(self) -> bool:
         """Whether nothing in the project says that this code is compiled.
 
@@ -271,7 +278,8 @@ class View(Protocol):
     def made_with(self, node: ast.Attribute | ast.Subscript) -> Place | None:
         """Where driving code makes objects, or dicts, anew that have another value each time where `node` reads them.
 
-        None unless it passes such objects to what is compiled, and this function is handed one of them.
+        None unless it passes such objects to what is compiled, and this function is handed one of them, or sets an
+        attribute to one of them between two calls.
         """
 
     def singly(self) -> Place | None:

@@ -2,17 +2,18 @@
 
 ## What it does
 
-Finds `self.steps += 1`, `self.stats["calls"] += 1`, `SEEN += 1` and `self.log = self.log + "x"` in compiled code,
-where the value is an int or a str that lives on a module or in a global. Where no number becomes a symbol, as under
-`dynamic=False`, floats and what lives on plain objects count as well.
+Finds `self.steps += 1`, `self.stats["calls"] += 1`, `SEEN += 1` and `self.log = self.log + "x"` in compiled code, where
+the value is an int or a str that lives on a module, on an object that a module keeps (`self.stats.push(x)`), or in a
+global. Where no number becomes a symbol, as under `dynamic=False`, floats and what lives on other plain objects count
+as well.
 
 ## Why it costs
 
 Dynamo bakes such a value into the graph and guards on it. The call itself changes the value, so the next call fails the
 guard and compiles again, even if nothing reads the counter: eight compilations, then the recompile limit is hit and the
 function runs uncompiled from there on (measured on torch 2.13: 8 of 10 calls). Floats are different: they become a
-graph input after one recompile. So do ints on plain objects and in closures. Under `dynamic=False`, or without
-`torch._dynamo.config.automatic_dynamic_shapes`, none of them does.
+graph input after one recompile. So do ints in closures and on plain objects that no module keeps. Under
+`dynamic=False`, or without `torch._dynamo.config.automatic_dynamic_shapes`, none of them does.
 
 ## Write instead
 
@@ -35,41 +36,38 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import lru_cache
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.counting import read_by_methods, stepped, steps_after_reads
 from compilelint.static.facts.kept_numbers import stay_constant
 from compilelint.static.facts.state import (
     first_read,
-    functions_in,
     held,
     is_integer,
+    is_module,
     is_same_object_next_call,
     is_text,
     mentions,
     of_module_or_global,
     outlives_call,
     own_nodes,
-    own_statements,
     root_of,
-    same_place,
     used_at,
     without_alias,
     written,
 )
-from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import Value, options
 
 HAZARD = "recompile"
 WATCH = Watch(
     nodes=(ast.AugAssign, ast.Assign, ast.Attribute),
-    syntax=lambda node, module: _stepped(node) is not None or _stepped_by_caller(node, module) is not None,
+    syntax=lambda node, module: stepped(node) is not None or _stepped_by_caller(node, module) is not None,
 )
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the first read of a number or string that `node`, or the method that calls this one, moves on each time."""
-    target = node if isinstance(node, ast.Attribute) else _stepped(node)
+    target = node if isinstance(node, ast.Attribute) else stepped(node)
     if target is None:
         return
     place = without_alias(target, view)
@@ -87,7 +85,14 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         " Dynamo guards on its value, so every call compiles again until the limit, then the function runs uncompiled",
         "count in a buffer changed in place"
         f' (`self.register_buffer("{_last_name(target)}", torch.zeros((), dtype=torch.long))`), or in the calling code',
+        "likely" if _is_of_plain_object(place, view) else "certain",
     )
+
+
+def _is_of_plain_object(place: ast.expr, view: View) -> bool:
+    """Whether `self` is no module here: what its module does with it between calls is not all seen."""
+    root = root_of(place)
+    return isinstance(root, ast.Name) and root.id == "self" and not is_module(view.kind(root))
 
 
 def _is_constant(place: ast.expr, value: Value, view: View) -> bool:
@@ -109,7 +114,7 @@ def _moved_and_read(node: ast.AST, target: ast.expr, view: View) -> tuple[ast.ex
     if _restored(target, node, view):
         return None
     read = first_read(target, view)
-    if any(True for _ in _read_before(target, read.lineno, view.function, view.module)):
+    if any(True for _ in read_by_methods(target, read.lineno, view.function, view.module)):
         return None
     return target, read
 
@@ -118,55 +123,7 @@ def _stepped_by_caller(node: ast.AST, module: ast.Module) -> ast.expr | None:
     """Where a method of the same class moves on what `node` reads, after it has called the method that `node` is in."""
     if not (isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)):
         return None
-    return _steps_after_reads(module).get(node)
-
-
-@lru_cache(maxsize=256)
-def _steps_after_reads(module: ast.Module) -> dict[ast.AST, ast.expr]:
-    """By attribute that some method reads, where the method that called this one moves it on."""
-    found: dict[ast.AST, ast.expr] = {}
-    for method in functions_in(module):
-        for node in own_statements(method) if method.name != "__init__" else ():
-            step = _stepped(node)
-            if isinstance(step, ast.Attribute):
-                found.update((read, step) for read in _read_before(step, step.lineno, method, module))
-    return found
-
-
-def _read_before(place: ast.expr, line: int, method: ast.AST, module: ast.Module) -> Iterator[ast.Attribute]:
-    """The reads of `place` in methods of the same class that `method` calls on its object before `line`."""
-    if not isinstance(place, ast.Attribute) or not isinstance(root := root_of(place), ast.Name) or root.id != "self":
-        return
-    methods = _methods_beside(method, module)
-    for call in own_nodes(method):
-        called = call.func if isinstance(call, ast.Call) and call.lineno < line else None
-        if isinstance(called, ast.Attribute) and same_place(called.value, root) and called.attr in methods:
-            inner = own_nodes(methods[called.attr])
-            yield from (part for part in inner if isinstance(part, ast.Attribute) and same_place(part, place))
-
-
-def _methods_beside(method: ast.AST, module: ast.Module) -> dict[str, ast.FunctionDef]:
-    """The methods of the class that a method stands in, by name."""
-    owners = (node for node in nodes_in(module) if isinstance(node, ast.ClassDef) and method in node.body)
-    return {part.name: part for owner in owners for part in owner.body if isinstance(part, ast.FunctionDef)}
-
-
-def _stepped(node: ast.AST) -> ast.expr | None:
-    """The target of `x += k`, `x = x + k` or `x = (x + k) % n`."""
-    if isinstance(node, ast.AugAssign):
-        return node.target if isinstance(node.op, (ast.Add, ast.Sub)) else None
-    if not (isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, ast.BinOp)):
-        return None
-    target, value = node.targets[0], node.value
-    if (
-        isinstance(value.op, ast.Mod)
-        and isinstance(value.left, ast.BinOp)
-        and not isinstance(value.right, ast.Constant)
-    ):
-        value = value.left  # the place in a ring; `% 2` takes few values
-    if not isinstance(value.op, (ast.Add, ast.Sub)):
-        return None
-    return target if same_place(value.left, target) or same_place(value.right, target) else None
+    return steps_after_reads(module).get(node)
 
 
 def _restored(target: ast.expr, step: ast.AST, view: View) -> bool:
@@ -190,6 +147,36 @@ def _last_name(target: ast.expr) -> str:
 
 
 BAD = (
+    Example(
+        # An object that the module keeps counts for it.
+        code="""
+import torch
+from torch import nn
+
+
+class Meter:
+    def __init__(self):
+        self.seen = 0
+
+    def update(self, x):
+        self.seen += x.shape[0]  # ~
+
+
+class Encoder(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+        self.meters = [Meter()]
+
+    def forward(self, x):
+        for meter in self.meters:
+            meter.update(x)
+        return self.proj(x)
+""",
+        run="Encoder(), [(torch.ones(2, 4),) for _ in range(3)]",
+        default="recompile",
+        fullgraph="recompile",
+    ),
     Example(
         code="""
 import torch

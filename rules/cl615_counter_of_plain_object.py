@@ -10,7 +10,7 @@ The first compilation keeps the number as a constant, `self._step_index == 0`. T
 compiles the method again, now with the number as a symbol, which fits all later calls as long as nobody asks about it:
 each `if self.step_index == n` is guarded with the side it took, and compiles again when the answer changes. Behind a
 graph break all of this happens a second time. Measured on torch 2.13: two compilations, three with one comparison. On a
-module the number stays a constant and every call compiles (CL601).
+module, or an object that a module keeps, the number stays a constant and every call compiles (CL601).
 
 ## Write instead
 Count in the loop that calls the method and pass the count in, as a tensor where it is only used in arithmetic; or keep
@@ -30,7 +30,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.state import class_node, first_read, held, is_module, own_nodes, same_place, written
+from compilelint.static.facts.state import class_node, first_read, held, own_nodes, same_place, written
 from compilelint.static.values import tensors_in
 
 HAZARD = "recompile"
@@ -44,7 +44,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     place = node.target
     if not (isinstance(place, ast.Attribute) and ast.unparse(place.value) == "self"):
         return
-    if view.keeps("int") or is_module(view.kind(place.value)) or _starts_over(place, node, view):
+    if view.keeps("int") or view.of_module or _starts_over(place, node, view):
         return
     if not _is_number(node.value) or tensors_in(held(place, view)):
         return

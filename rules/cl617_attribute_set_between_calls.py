@@ -37,21 +37,27 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, Setting, View, Watch
-from compilelint.static.facts.kept_numbers import keeper_of, stay_constant
+from compilelint.static.facts.kept_numbers import is_kept_at, keeper_of
 from compilelint.static.facts.moving import moved_on
 from compilelint.static.facts.number_uses import computed_with, is_dict, needed_as_constant, spellings
-from compilelint.static.facts.state import first_read, held, is_integer, is_module, is_text, used_at, written
-from compilelint.static.facts.texts import used_as_text
+from compilelint.static.facts.state import (
+    first_read,
+    held,
+    is_integer,
+    is_module,
+    of_module_or_global,
+    used_at,
+    written,
+)
+from compilelint.static.facts.texts import taken_for_text
 from compilelint.static.values import (
     NONE,
-    UNKNOWN,
     Class,
     Const,
     Instance,
     Scalar,
     Sequence,
     Value,
-    gives_tensors,
     options,
 )
 
@@ -70,8 +76,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     value = held(node, view)
     owner = view.kind(node.value)
-    fixed = is_integer(value) and (is_module(owner) or isinstance(owner, Class))
-    if fixed and node.attr in moved_on(view.module):
+    fixed = is_integer(value) and (isinstance(owner, Class) or of_module_or_global(node, view))
+    if fixed and is_module(owner) and node.attr in moved_on(view.module):
         return  # CL605
     found = [(node, "its value", EACH)] if fixed else _guarded(node, value, setting, view)
     for read, what, how in found:
@@ -99,8 +105,8 @@ def _guarded(node: ast.Attribute, value: Value, setting: Setting, view: View) ->
         if pinned is not None:
             yield pinned, "its value", EACH
         elif used is not None:
-            yield used, "its value", EACH if _is_kept(used, node, view) else "with the number as an input"
-    elif "str" in types or (setting.steps and _is_text(setting.value, node, view)):
+            yield used, "its value", EACH if is_kept_at(used, node, view) else "with the number as an input"
+    elif "str" in types or (setting.steps and taken_for_text(setting.value, node, view)):
         yield node, "its value", EACH
     elif "bool" in types:
         yield node, "its value", IN_TIME if setting.steps else "for the other side"
@@ -108,20 +114,6 @@ def _guarded(node: ast.Attribute, value: Value, setting: Setting, view: View) ->
         yield node, "whether it is None", "when it is something"
     elif isinstance(value, Instance) and not value.is_module:
         yield node, "what class it is of", "for another one"
-
-
-def _is_text(value: Value, node: ast.Attribute, view: View) -> bool:
-    """Whether what is set is a text, or taken for one here."""
-    return is_text(value) or (value == UNKNOWN and used_as_text(node, view))
-
-
-def _is_kept(used: ast.expr, node: ast.Attribute, view: View) -> bool:
-    """Whether Dynamo keeps the number as it is where it is used, and makes no input of it."""
-    if isinstance(used, ast.Compare) and any(map(gives_tensors, map(view.kind, (used.left, *used.comparators)))):
-        return stay_constant(options(held(node, view)), view)  # `score > self.threshold` is arithmetic
-    if isinstance(used, (ast.Compare, ast.Call)) or stay_constant(options(held(used, view)), view):
-        return True
-    return isinstance(used, ast.Subscript) and is_integer(held(used, view)) and is_module(view.kind(node.value))
 
 
 BAD = (

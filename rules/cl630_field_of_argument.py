@@ -4,13 +4,14 @@
 Finds, in a compiled function, the read of an attribute of an argument for which the code that calls it makes an object
 each time, a dataclass, a named tuple or another, with another value in that attribute: a text, a list of settings, a
 number that a loop is unrolled by or that picks from a list, a float for an operation that keeps numbers as they are.
-The same of an entry of a dict that is written down for each call. Under `dynamic=False` any number counts.
+The same of an entry of a dict that is written down for each call, and of an object that is put on the model between two
+calls, `net.processor = Reweight(token)`, where any int counts. Under `dynamic=False` any number does.
 
 ## Why it costs
 Dynamo looks into the object and guards on what the function reads there, `plan.kind == 'prefill'`. A new text, or
-number that has to be a constant, compiles the function again, up to the recompile limit of 8; other numbers become
-inputs after one, none does under `dynamic=False`. What the function does not read costs nothing. Measured on torch
-2.13.
+number that has to be a constant, compiles the function again, up to the recompile limit of 8, and so does any int of an
+object that a module keeps. Other numbers become inputs after one, none does under `dynamic=False`. What the function
+does not read costs nothing. Measured on torch 2.13.
 
 ## Write instead
 Keep in the object what the graph can take, tensors, and decide about the rest outside of the compiled function:
@@ -34,13 +35,21 @@ from collections.abc import Iterator
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.kept_numbers import keeper_of, stay_constant
 from compilelint.static.facts.number_uses import computed_with, is_list_of_settings, needed_as_constant, spellings
-from compilelint.static.facts.state import first_read, is_integer, is_text, own_nodes, same_place, used_at
+from compilelint.static.facts.state import (
+    first_read,
+    is_integer,
+    is_text,
+    of_module_or_global,
+    own_nodes,
+    same_place,
+    used_at,
+)
 from compilelint.static.values import UNKNOWN, Scalar, options
 
 HAZARD = "recompile"
 WATCH = Watch(
     nodes=(ast.Attribute, ast.Subscript),
-    syntax=lambda node, module: isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.value, ast.Name),
+    syntax=lambda node, module: isinstance(node, (ast.Attribute, ast.Subscript)) and _may_be_field(node.value),
     entered=True,
 )
 
@@ -56,11 +65,15 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     where, why = use
     yield Hit(
         where,
-        f"`{view.text(node)}` is another value in each object that is passed ({view.where(place)}): {why}, so this"
-        " function compiles again for each new one",
+        f"`{view.text(node)}` is another value in each new object ({view.where(place)}): {why}, so this function"
+        " compiles again for each",
         f"decide about `{view.text(node)}` outside of the compiled function, or pass a tensor",
         "likely",
     )
+
+
+def _may_be_field(owner: ast.expr) -> bool:
+    return isinstance(owner, (ast.Name, ast.Attribute))
 
 
 def _baked_in(node: ast.Attribute | ast.Subscript, view: View) -> tuple[ast.expr, str] | None:
@@ -74,6 +87,10 @@ def _baked_in(node: ast.Attribute | ast.Subscript, view: View) -> tuple[ast.expr
         return used_at(node, view), "Dynamo guards on a text"
     if all(map(is_list_of_settings, options(value))):
         return used_at(node, view), "Dynamo guards on what is in a list"
+    if (is_integer(value) or (value == UNKNOWN and _compared_with_int(places, view))) and of_module_or_global(
+        node, view
+    ):
+        return used_at(node, view), "Dynamo keeps the ints of what a module holds as they are"
     if is_integer(value) or value == UNKNOWN:
         return next(needed_as_constant(places, view), None)
     if all(isinstance(option, Scalar) and option.type in ("float", "number") for option in options(value)):
@@ -83,12 +100,19 @@ def _baked_in(node: ast.Attribute | ast.Subscript, view: View) -> tuple[ast.expr
 
 
 def _compared_with_text(places: list[ast.expr], view: View) -> bool:
-    return any(
-        any(isinstance(side, ast.Constant) and isinstance(side.value, str) for side in (part.left, *part.comparators))
-        and any(same_place(side, place) for side in (part.left, *part.comparators) for place in places)
-        for part in own_nodes(view.function)
-        if isinstance(part, ast.Compare)
-    )
+    return any(isinstance(side, ast.Constant) and isinstance(side.value, str) for side in _compared(places, view))
+
+
+def _compared_with_int(places: list[ast.expr], view: View) -> bool:
+    return any(is_integer(view.kind(side)) for side in _compared(places, view))
+
+
+def _compared(places: list[ast.expr], view: View) -> Iterator[ast.expr]:
+    """What stands on the sides of comparisons with one of some places."""
+    for part in own_nodes(view.function):
+        sides = (part.left, *part.comparators) if isinstance(part, ast.Compare) else ()
+        if any(same_place(side, place) for side in sides for place in places):
+            yield from sides
 
 
 BAD = (
@@ -199,6 +223,50 @@ class Server:
         inside=True,
     ),
     Example(
+        # An object that is put on the model between two calls: any int in it is a constant.
+        code="""\
+import torch
+from torch import nn
+
+
+class Steering:
+    def __init__(self, layer, gain):
+        self.layer = layer
+        self.gain = gain
+
+    def apply(self, x, i):
+        return x * self.gain if i == self.layer else x  # ~
+
+
+class Tower(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+        self.steering = None
+
+    def forward(self, x):
+        for i, layer in enumerate(self.layers):
+            x = layer(x)
+            if self.steering is not None:
+                x = self.steering.apply(x, i)
+        return x
+
+
+class Probe:
+    def __init__(self):
+        self.tower = Tower().requires_grad_(False)
+        self.compiled = torch.compile(self.tower)
+
+    def __call__(self, x, layer):
+        self.tower.steering = Steering(layer, 2.0)
+        return self.compiled(x)
+""",
+        run="(Probe(), [(torch.ones(2, 4), n) for n in range(4)])",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
+    Example(
         # A dict is looked into as an object is.
         code="""\
 import torch
@@ -245,6 +313,48 @@ def batches():
 )
 
 GOOD = (
+    Example(
+        # What differs in the new object is a tensor.
+        code="""\
+import torch
+from torch import nn
+
+
+class Steering:
+    def __init__(self, direction, layer=1):
+        self.direction = direction
+        self.layer = layer
+
+    def apply(self, x, i):
+        return x + self.direction if i == self.layer else x
+
+
+class Tower(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+        self.steering = Steering(torch.zeros(4))
+
+    def forward(self, x):
+        for i, layer in enumerate(self.layers):
+            x = self.steering.apply(layer(x), i)
+        return x
+
+
+class Probe:
+    def __init__(self):
+        self.tower = Tower().requires_grad_(False)
+        self.compiled = torch.compile(self.tower)
+
+    def __call__(self, x, scale):
+        self.tower.steering = Steering(torch.ones(4) * scale)
+        return self.compiled(x)
+""",
+        run="(Probe(), [(torch.ones(2, 4), n) for n in range(4)])",
+        default="clean",
+        fullgraph="clean",
+        inside=True,
+    ),
     Example(
         code="""\
 from dataclasses import dataclass

@@ -10,8 +10,8 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from compilelint.rule import View
-from compilelint.static.facts.state import own_nodes, same_place
-from compilelint.static.values import Const, Scalar, Value
+from compilelint.static.facts.state import held, is_integer, of_module_or_global, own_nodes, same_place
+from compilelint.static.values import Const, Scalar, Value, gives_tensors, options
 
 _FUNCTIONAL = {
     "dropout": ("p", 1), "dropout1d": ("p", 1), "dropout2d": ("p", 1), "dropout3d": ("p", 1),
@@ -67,6 +67,15 @@ def stay_constant(values: Iterable[Value], view: View) -> bool:
     kept = {"int": view.keeps("int"), "float": view.keeps("float")}
     kept["number"] = kept["int"] and kept["float"]
     return bool(sorts) and all(kept.get(sort, False) for sort in sorts)
+
+
+def is_kept_at(used: ast.expr, node: ast.Attribute, view: View) -> bool:
+    """Whether Dynamo keeps the number as it is where it is used, and makes no input of it."""
+    if isinstance(used, ast.Compare) and any(map(gives_tensors, map(view.kind, (used.left, *used.comparators)))):
+        return stay_constant(options(held(node, view)), view)  # `score > self.threshold` is arithmetic
+    if isinstance(used, (ast.Compare, ast.Call)) or stay_constant(options(held(used, view)), view):
+        return True
+    return isinstance(used, ast.Subscript) and is_integer(held(used, view)) and of_module_or_global(node, view)
 
 
 def _terms(node: ast.expr) -> Iterator[ast.expr]:

@@ -171,7 +171,7 @@ def is_same_object_next_call(node: ast.expr, view: View) -> bool:
 
 
 def of_module_or_global(node: ast.expr, view: View) -> bool:
-    """Whether `node` hangs off a torch.nn.Module or a global.
+    """Whether `node` hangs off a torch.nn.Module or a global, also by way of a plain object (see `View.of_module`).
 
     Dynamo keeps an int it finds there as a constant (config `allow_unspec_int_on_nn_module`, off by default), while an
     int on a plain object or in a closure becomes dynamic after one recompile. Measured on torch 2.13.
@@ -180,7 +180,7 @@ def of_module_or_global(node: ast.expr, view: View) -> bool:
     if not isinstance(root, ast.Name):
         return False
     if root.id in own_names(view.function) or not is_global(root.id, view):
-        return is_module(view.kind(root))
+        return is_module(view.kind(root)) or (root.id == "self" and view.of_module)
     return True
 
 

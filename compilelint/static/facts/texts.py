@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from compilelint.rule import View
-from compilelint.static.facts.state import own_nodes, same_place
-from compilelint.static.values import ExternalInstance, Mapping, Value
+from compilelint.static.facts.state import is_text, own_nodes, same_place
+from compilelint.static.values import UNKNOWN, ExternalInstance, Mapping, Value
 
 _MODULES_BY_NAME = "torch.nn.ModuleDict"
 _METHODS = frozenset({"encode", "lower", "upper", "startswith", "endswith", "strip", "casefold", "removeprefix"})
@@ -35,3 +35,8 @@ def _is_kept_by_name(value: Value) -> bool:
     if isinstance(value, Mapping):
         return bool(value.entries) and all(isinstance(key, str) for key, _ in value.entries)
     return isinstance(value, ExternalInstance) and value.name == _MODULES_BY_NAME
+
+
+def taken_for_text(value: Value, node: ast.Name | ast.Attribute, view: View) -> bool:
+    """Whether a value that comes to be at `node` is a text, or is used as one there."""
+    return is_text(value) or (value == UNKNOWN and used_as_text(node, view))

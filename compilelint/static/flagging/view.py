@@ -10,8 +10,8 @@ from compilelint.knowledge.cuda import on_cuda
 from compilelint.model import Engine, Span
 from compilelint.rule import Fact, Passing, Place, RegionKind, Setting, Varying
 from compilelint.static.facts.shapes import fits, probe_of
-from compilelint.static.facts.state import parameters, root_of
-from compilelint.static.flagging import passings
+from compilelint.static.facts.state import parameters
+from compilelint.static.flagging import between_calls, passings, receiver
 from compilelint.static.project.bindings import makers_of
 from compilelint.static.project.contents import is_benchmark_or_test
 from compilelint.static.project.definitions import ClassRef, Outside
@@ -110,14 +110,12 @@ class FrameView:
     @property
     def same_self(self) -> bool:
         """See View."""
-        frame = self.frame
-        while frame.caller is not None and frame.caller.mode == frame.mode:
-            called = frame.site.func if isinstance(frame.site, ast.Call) else None
-            root = root_of(called.value) if isinstance(called, ast.Attribute) else called
-            if not (isinstance(root, ast.Name) and root.id == "self"):
-                return False
-            frame = frame.caller
-        return True
+        return receiver.is_of_first_object(self.frame)
+
+    @property
+    def of_module(self) -> bool:
+        """See View."""
+        return receiver.is_of_module(self.frame)
 
     def classes(self, value: Value) -> tuple[ast.ClassDef, ...]:
         """See View."""
@@ -146,12 +144,8 @@ class FrameView:
 
     def changed(self, node: ast.Attribute) -> Setting | None:
         """See View."""
-        changed = self.frame.tracer.driven.changed
-        for option in options(self.kind(node.value)) if changed else ():
-            write = changed.get((option.ref, node.attr)) if isinstance(option, (Class, Instance)) else None
-            if write is not None:
-                return _setting(write)
-        return None
+        write = between_calls.change_of(node, self.frame)
+        return None if write is None else _setting(write)
 
     def settings(self, node: ast.expr) -> tuple[Setting, ...]:
         """See View."""
@@ -185,15 +179,16 @@ class FrameView:
                 found = made.get((option.ref, node.attr)) if isinstance(option, Instance) else None
                 if found is not None:
                     return Place(found.path, found.line)
-        return None
+        new = between_calls.made_for(node, self.frame) if isinstance(node, ast.Attribute) else None
+        return None if new is None else Place(new.path, new.line)
 
     def singly(self) -> Place | None:
         """See View."""
         singly = self.frame.tracer.driven.singly
         frame: Frame | None = self.frame if singly else None
         while frame is not None and frame.mode == "compiled":
-            receiver = frame.env.get(next(iter(parameters(frame.ref.node)), ""), UNKNOWN)
-            for option in options(receiver):
+            called_on = frame.env.get(next(iter(parameters(frame.ref.node)), ""), UNKNOWN)
+            for option in options(called_on):
                 if isinstance(option, Instance) and option.ref in singly:
                     return Place(*singly[option.ref])
             frame = frame.caller
@@ -252,7 +247,8 @@ class FrameView:
         options = tuple(self.options.items())
         handed_in = tuple(map(self.handed_in, parameters(self.frame.ref.node))) if options else ()
         handed_back = tuple(map(_coarse, self.frame.handed_back.values()))
-        return (self.region, self.entry, self.same_self, self.assumed, options, handed_in, handed_back, site, kinds)
+        whose = (self.same_self, self.of_module)
+        return (self.region, self.entry, *whose, self.assumed, options, handed_in, handed_back, site, kinds)
 
     def _outermost(self) -> Frame:
         """The frame with which the compiled region starts."""

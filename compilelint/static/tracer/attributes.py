@@ -132,9 +132,10 @@ def of_instance(owner: Instance, name: str, frame: Frame) -> Value:
     value = owner.attributes.get(name)
     if value is not None and value != NONE:
         later = frame.tracer.assigned_elsewhere(owner, f"{name}[]") if has_empty_places(value) else None
-        return value if later is None else with_places_filled(value, later)
+        value = value if later is None else with_places_filled(value, later)
+        return join(value, _put_there(owner, name, frame) or value) if isinstance(value, Instance) else value
     if value is not None:  # None to begin with; a method that is not walked may set it before the first call
-        later = frame.tracer.assigned_elsewhere(owner, name)
+        later = frame.tracer.assigned_elsewhere(owner, name) or _put_there(owner, name, frame)
         return NONE if later is None else join(NONE, later)
     if name == "training" and owner.is_module:
         return Scalar("bool")
@@ -159,6 +160,13 @@ def of_instance(owner: Instance, name: str, frame: Frame) -> Value:
     if isinstance(fallback, FunctionRef) and not owner.is_module:
         return frame.tracer.call(Function(fallback, owner), (Const(name),), {}, None, frame)
     return Method(owner, name) if owner.is_module or owner.has_outside_base else UNKNOWN
+
+
+def _put_there(owner: Instance, name: str, frame: Frame) -> Value | None:
+    """The object that code which drives compiled functions puts there between two calls, as compiled code finds it."""
+    write = frame.tracer.driven.changed.get((owner.ref, name)) if frame.mode == "compiled" else None
+    is_object = write is not None and all(isinstance(option, Instance) for option in options(write.value))
+    return write.value if write is not None and is_object else None
 
 
 def _bind(ref: FunctionRef, owner: Instance, frame: Frame) -> Value:

@@ -6,6 +6,7 @@ import ast
 import json
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 from compilelint.knowledge.table import Table
@@ -61,25 +62,10 @@ class _ViewFromAnywhere(FrameView):
     options: Mapping[str, object] = {}
 
 
-class _Assumed(_ViewFromAnywhere):
-    assumed = True
-    same_self = True
-
-
-class _AssumedOfOthers(_Assumed):
-    same_self = False
-
-
-class _Known(_ViewFromAnywhere):
-    assumed = False
-    same_self = True
-
-
-class _KnownOfOthers(_Known):
-    same_self = False
-
-
-_VIEWS = (_Assumed, _AssumedOfOthers, _Known, _KnownOfOthers)
+_VIEWS = tuple(
+    type(f"_View{number}", (_ViewFromAnywhere,), {"assumed": assumed, "same_self": same, "of_module": of_module})
+    for number, (assumed, same, of_module) in enumerate(product((True, False), repeat=3))
+)
 """Whatever region leads to a frame, and from whichever object."""
 
 
