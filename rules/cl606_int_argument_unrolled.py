@@ -3,8 +3,10 @@
 ## What it does
 
 Finds, in a function that is compiled as such, an int argument used as the bound of `range(…)`, as the index of a
-list or an `nn.ModuleList`, as the length of `[x] * n`, or as the number of `chunk(n)`. Where driving code is seen to
-pass several, also in functions that it is handed on to, and as the key of a dict.
+list or an `nn.ModuleList`, as the length of `[x] * n`, as the end of `while len(found) < n`, or as the number of
+`chunk(n)`. Where driving code is seen to pass several, also in functions that it is handed on to, as the key of a dict,
+and as the window of pooling and `unfold`, the classes of `one_hot`, the steps of `linspace` and other numbers that
+torch needs as constants.
 
 ## Why it costs
 
@@ -36,15 +38,16 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.number_uses import is_list
-from compilelint.static.facts.state import first_read, is_integer
+from compilelint.static.facts.pinned_numbers import OF_NUMBERS, pinned_arguments
+from compilelint.static.facts.state import first_read, is_integer, same_place
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import NONE, UNKNOWN, Const, Mapping, Scalar, Value, options
 
 HAZARD = "recompile"
 CHUNK = frozenset({"torch.chunk", "torch.Tensor.chunk"})
 WATCH = Watch(
-    nodes=(ast.Call, ast.Subscript, ast.BinOp, ast.Dict),
-    callees=CHUNK.__contains__,
+    nodes=(ast.Call, ast.Subscript, ast.BinOp, ast.Dict, ast.While),
+    callees=OF_NUMBERS.__contains__,
     syntax=lambda node, module: _may_need_constant(node),
 )
 FEW = 2
@@ -53,15 +56,16 @@ FEW = 2
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the place that pins an int argument of the region to its value."""
-    if view.assumed or not isinstance(node, ast.expr):
+    asked = node.test if isinstance(node, ast.While) else node
+    if view.assumed or not isinstance(asked, ast.expr):
         return
     for number, use in _constants_needed(node, view):
         names = _arguments_in(number, view)
         if names:
             yield Hit(
-                node,
-                f"`{view.text(node)}` needs a constant: Dynamo pins `{names[0]}` to its value {use}, so every new value"
-                " compiles again",
+                asked,
+                f"`{view.text(asked)}` needs a constant: Dynamo pins `{names[0]}` to its value {use}, so every new"
+                " value compiles again",
                 "compile what the loop calls instead of the loop, or use one operation on a slice or a stacked tensor",
                 confidence="likely",
             )
@@ -70,6 +74,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 def _may_need_constant(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Name) and node.func.id == "range"
+    if isinstance(node, ast.While):
+        return any(True for _ in _ends_of(node))
     if isinstance(node, ast.Dict):
         return any(isinstance(key, ast.Name) for key in node.keys)
     if isinstance(node, ast.BinOp):
@@ -77,14 +83,18 @@ def _may_need_constant(node: ast.AST) -> bool:
     return isinstance(node, ast.Subscript) and not isinstance(node.slice, (ast.Constant, ast.Tuple))
 
 
-def _constants_needed(node: ast.expr, view: View) -> Iterator[tuple[ast.expr, str]]:
+def _constants_needed(node: ast.AST, view: View) -> Iterator[tuple[ast.expr, str]]:
     """Each expression that has to be a Python constant here, and what for."""
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Name) and node.func.id == "range":
             yield from ((argument, "to unroll the loop") for argument in node.args)
         elif view.callee(node) in CHUNK:
-            chunks = view.argument(node, 1 if view.callee(node) == "torch.chunk" else 0, "chunks")
-            yield from ((part, "to know how many parts there are") for part in (chunks,) if part is not None)
+            yield from ((part, "to know how many parts there are") for part in pinned_arguments(node, view, OF_NUMBERS))
+        else:
+            numbers = pinned_arguments(node, view, OF_NUMBERS)
+            yield from ((part, "since torch makes no symbol of it here") for part in numbers if _is_driven(part, view))
+    elif isinstance(node, ast.While):
+        yield from ((end, "to unroll the loop") for count, end in _ends_of(node) if _is_count(count, view))
     elif isinstance(node, ast.Subscript):
         if isinstance(node.ctx, ast.Load) and is_list(view.kind(node.value)):
             parts = [node.slice.lower, node.slice.upper] if isinstance(node.slice, ast.Slice) else [node.slice]
@@ -95,6 +105,30 @@ def _constants_needed(node: ast.expr, view: View) -> Iterator[tuple[ast.expr, st
         yield from ((key, "to be a key") for key in node.keys if key is not None and _is_several(key, view))
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List):
         yield node.right, "to know how long the list is"
+
+
+def _ends_of(loop: ast.While) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """A count, and what a loop compares it with to go on: `i` and `n` of `while i < n` where it counts `i`, or
+    `len(found)` and `n` of `while len(found) < n`."""
+    test = loop.test
+    if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], (ast.Lt, ast.LtE))):
+        return
+    count, end = test.left, test.comparators[0]
+    of_list = isinstance(count, ast.Call) and isinstance(count.func, ast.Name) and count.func.id == "len"
+    if of_list or any(
+        isinstance(part, ast.AugAssign) and same_place(part.target, count) and isinstance(part.value, ast.Constant)
+        for part in nodes_in(loop)
+    ):
+        yield count, end
+
+
+def _is_count(node: ast.expr, view: View) -> bool:
+    return is_integer(view.kind(node)) or (isinstance(node, ast.Call) and view.callee(node) == "builtins.len")
+
+
+def _is_driven(number: ast.expr, view: View) -> bool:
+    """Whether driving code is seen to pass several numbers for a parameter, or what the number is computed from."""
+    return any(isinstance(part, ast.Name) and _several(part, view) for part in ast.walk(number))
 
 
 def _arguments_in(number: ast.expr, view: View) -> list[str]:
@@ -258,9 +292,59 @@ def train(x):
         fullgraph="recompile",
         inside=True,
     ),
+    Example(
+        # A loop that ends at a number, and operators that need one as a constant.
+        code="""
+import torch
+import torch.nn.functional as F
+
+
+@torch.compile
+def draft(x, budget):
+    found = []
+    while len(found) < budget:  # ~
+        x = x.tanh()
+        found.append(x)
+    return torch.stack(found)
+
+
+@torch.compile
+def blurred(x, radius):
+    return F.avg_pool2d(x, (2 * radius + 1, 2 * radius + 1), stride=1)  # ~
+
+
+def sweep(x):
+    return [draft(x, n).sum() + blurred(x, n).sum() for n in range(2, 6)]
+""",
+        run="sweep, [(torch.ones(1, 16, 16),)]",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
 )
 
 GOOD = (
+    Example(
+        # Numbers that torch makes symbols of, and a window that stays.
+        code="""
+import torch
+import torch.nn.functional as F
+
+
+@torch.compile
+def shifted(x, n, window=3):
+    rows = F.avg_pool1d(x.roll(n, 0).tril(n), window, stride=1)
+    return rows.topk(n).values.sum() + F.pad(rows, (n, 0)).sum()
+
+
+def sweep(x):
+    return [shifted(x, n) for n in range(2, 6)]
+""",
+        run="sweep, [(torch.ones(16, 16),)]",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
     Example(
         code="""
 import torch

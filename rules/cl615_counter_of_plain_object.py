@@ -30,7 +30,15 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.state import class_node, first_read, held, own_nodes, same_place, written
+from compilelint.static.facts.state import (
+    class_node,
+    first_read,
+    held,
+    of_module_or_global,
+    own_nodes,
+    same_place,
+    written,
+)
 from compilelint.static.values import tensors_in
 
 HAZARD = "recompile"
@@ -44,7 +52,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     place = node.target
     if not (isinstance(place, ast.Attribute) and ast.unparse(place.value) == "self"):
         return
-    if view.keeps("int") or view.of_module or _starts_over(place, node, view):
+    if view.keeps("int") or of_module_or_global(place, view) or _starts_over(place, node, view):
         return
     if not _is_number(node.value) or tensors_in(held(place, view)):
         return

@@ -36,9 +36,10 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, Passing, View, Watch
+from compilelint.static.facts.collections_passed import is_collection, reads_entries
 from compilelint.static.facts.kept_numbers import keeper_of, stay_constant
 from compilelint.static.facts.number_uses import is_list_of_settings
-from compilelint.static.facts.state import first_use, loads, own_nodes, same_place
+from compilelint.static.facts.state import first_use, own_nodes, same_place
 from compilelint.static.values import (
     NONE,
     UNKNOWN,
@@ -105,8 +106,10 @@ def _variation(passing: Passing, node: ast.Name, view: View) -> Variation | None
     if passing.varies and all(value == UNKNOWN for value in values):
         values = (view.kind(node),)
     kinds = [option for value in values for option in options(value)]
-    if passing.grows and not _reads_entries(node, view):
+    if passing.grows and not reads_entries(node, view):
         return "longer", "for each length", True
+    if 0 in passing.sizes and is_collection(passing, node, view):
+        return None  # CL634
     if len(set(kinds)) > FEW and all(map(_is_function, kinds)):
         return "another function", "for each", True
     if passing.carried:
@@ -130,25 +133,6 @@ def _variation(passing: Passing, node: ast.Name, view: View) -> Variation | None
     if all(isinstance(kind, Mapping) for kind in kinds):
         return _of_mappings([kind for kind in kinds if isinstance(kind, Mapping)])
     return None
-
-
-def _reads_entries(node: ast.Name, view: View) -> bool:
-    """Whether all that the function does with a dict is to read entries under constant keys, whatever else is in it."""
-    return all(_is_entry(parent, next(above, None)) for parent, above in _around_uses(node, view))
-
-
-def _around_uses(node: ast.Name, view: View) -> Iterator[tuple[ast.AST | None, Iterator[ast.AST]]]:
-    for read in loads(node.id, view.function):
-        above = view.parents(read)
-        yield next(above, None), above
-
-
-def _is_entry(parent: ast.AST | None, above: ast.AST | None) -> bool:
-    """`parts["x"]` or `parts.get("x")`."""
-    if isinstance(parent, ast.Subscript):
-        return isinstance(parent.slice, ast.Constant) and isinstance(parent.slice.value, str)
-    is_get = isinstance(parent, ast.Attribute) and parent.attr == "get"
-    return is_get and isinstance(above, ast.Call) and all(isinstance(part, ast.Constant) for part in above.args[:1])
 
 
 def _is_function(kind: Value) -> bool:

@@ -18,8 +18,6 @@ up to the recompile limit of 8. With `mark_dynamic` it is an error. Measured on 
 - A tensor in a buffer for a list that is indexed by a size.
 - Or pad inputs to a few sizes and warm up with each.
 
-A list that is longer or shorter each time compiles for each length in the same way. Stack what is in it.
-
 ## Limits
 Only sizes that the text of the driving code shows to differ are known: of tensors that it makes, slices or scales.
 
@@ -33,9 +31,11 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.collections_passed import is_collection
 from compilelint.static.facts.kept_numbers import kept_argument
 from compilelint.static.facts.number_uses import is_list
 from compilelint.static.facts.passed_sizes import size_varies, varying_size
+from compilelint.static.facts.pinned_numbers import OF_SIZES, pinned_arguments
 
 HAZARD = "recompile"
 WATCH = Watch(
@@ -43,22 +43,12 @@ WATCH = Watch(
     syntax=lambda node, module: not isinstance(node, ast.BinOp) or isinstance(node.left, ast.List),
     entered=True,
 )
-COUNTS = {
-    "chunk": (0, "chunks"),
-    "tensor_split": (0, "indices_or_sections"),
-    "unfold": (1, "size"),
-    "one_hot": (1, "num_classes"),
-    **dict.fromkeys(("avg_pool1d", "avg_pool2d", "max_pool1d", "max_pool2d"), (1, "kernel_size")),
-    **dict.fromkeys(("adaptive_avg_pool1d", "adaptive_max_pool1d"), (1, "output_size")),
-}
-"""What needs a number as a constant: position and name of the parameter, of a method the tensor not counted."""
 TAKEN_AS_IS = "since it takes a number as it is"
 FROM_LIST = "to pick from the list"
 INSTEAD = {
     TAKEN_AS_IS: "compute with tensors (`torch.log` for `math.log`) or with operators (`n ** 0.5`)",
     FROM_LIST: "keep the table in a buffer and index that",
 }
-_METHODS = frozenset({"chunk", "tensor_split", "unfold"})
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
@@ -84,14 +74,11 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 def _constants(node: ast.expr, view: View) -> Iterator[tuple[ast.expr, str]]:
     """Each expression that has to be a Python constant here, and what for."""
     if isinstance(node, ast.Call):
-        home, _, name = view.callee(node).rpartition(".")
         if view.callee(node) == "builtins.range":
             yield from ((argument, "to unroll the loop") for argument in node.args)
-        elif name in COUNTS and home.startswith("torch"):
-            position, keyword = COUNTS[name]
-            shift = 1 if name in _METHODS and home == "torch" else 0
-            argument = view.argument(node, position + shift, keyword)
-            yield from ((part, "to know how many or how large the parts are") for part in [argument] if part)
+        elif view.callee(node) in OF_SIZES:
+            numbers = pinned_arguments(node, view, OF_SIZES)
+            yield from ((part, "to know how many or how large the parts are") for part in numbers)
         else:
             argument = kept_argument(node, view)
             yield from ((part, TAKEN_AS_IS) for part in [argument] if part)
@@ -109,6 +96,8 @@ _GOING_THROUGH = tuple(f"builtins.{name}" for name in ("enumerate", "zip", "list
 def _gone_through(node: ast.expr, view: View) -> str | None:
     """The size of the dimension along which a loop goes: of `x`, `enumerate(x)`, `zip(x, y)` or `x.unbind(1)`."""
     if isinstance(node, ast.Name):
+        if any(0 in passing.sizes and is_collection(passing, node, view) for passing in view.passed(node.id)):
+            return None  # CL634
         return f"len({node.id})" if size_varies(node.id, 0, view) else None
     if not isinstance(node, ast.Call):
         return None
@@ -184,48 +173,6 @@ def run(lengths):
     return [score(length) for length in lengths]
 """,
         run="(run, [((8, 12, 16, 20),)])",
-        default="recompile",
-        fullgraph="recompile",
-        inside=True,
-    ),
-    Example(
-        # Lists: those under a condition that the turn decides, and the first few of several.
-        code="""\
-import torch
-from torch import nn
-
-
-class Denoiser(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.net = nn.Conv2d(4, 4, 1)
-
-    def forward(self, x, controls, scales):
-        for control, scale in zip(controls, scales):  # ~
-            x = x + control * scale
-        return self.net(x)
-
-
-@torch.compile
-def detect(maps):
-    return torch.cat([level.flatten(1) for level in maps], 1)  # ~
-
-
-class Sampler:
-    def __init__(self):
-        self.net = torch.compile(Denoiser().requires_grad_(False))
-
-    def __call__(self, x, hints, steps=8):
-        for i in range(steps):
-            active = [j for j in range(len(hints)) if j / 2 < i / 3]
-            x = self.net(x, [hints[j] for j in active], [hints[j].mean() for j in active])
-        return x
-
-
-def levels(maps):
-    return [detect(maps[:n]) for n in range(1, 5)]
-""",
-        run="(lambda x: (Sampler()(x, [x] * 5), levels([x] * 4)), [(torch.ones(1, 4, 4, 4),)])",
         default="recompile",
         fullgraph="recompile",
         inside=True,

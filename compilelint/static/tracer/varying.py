@@ -141,12 +141,24 @@ def _grown_in(scope: ast.AST) -> tuple[frozenset[str], frozenset[str], frozenset
     return frozenset(grown), frozenset(keyed), frozenset(cut)
 
 
+def resized_in(scope: ast.AST) -> frozenset[str]:
+    """The variables and attributes, as written, that a piece of code adds to, takes from, or sets to a part of them."""
+    found = set(_grown_in(scope)[0])
+    for node in nodes_in(scope):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _TAKING:
+            found.add(ast.unparse(node.func.value))
+        elif isinstance(node, ast.Assign):
+            spelled = {ast.unparse(target) for target in node.targets if _is_place(target)}
+            found |= {ast.unparse(part) for part in ast.walk(node.value) if _is_place(part)} & spelled
+    return frozenset(found)
+
+
 def _is_text(key: ast.expr) -> bool:
     """Whether a key is a text that is put together, or called a name: an index soon comes again (`cache[layer]`)."""
     return isinstance(key, ast.JoinedStr) or (isinstance(key, ast.Name) and key.id.endswith(("name", "key", "label")))
 
 
-def _is_place(node: ast.expr) -> bool:
+def _is_place(node: ast.AST) -> bool:
     return isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name))
 
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from compilelint.static.facts.questions import last_name
 from compilelint.static.facts.state import without_index
+from compilelint.static.project.definitions import FunctionRef
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.tracer import varying
-from compilelint.static.values import Function, options
+from compilelint.static.tracer.lengths import Comprehension, asks_for_keys, decided_by, unwrapped
+from compilelint.static.values import Function, Instance, options
 
 if TYPE_CHECKING:
     from compilelint.static.tracer.frame import Frame
@@ -28,10 +30,14 @@ def varying_dimensions(argument: ast.expr, frame: Frame) -> frozenset[int]:
     The length of a list is that of its dimension 0.
     """
     if not isinstance(argument, ast.Name):
-        return frozenset(_of_made(argument, frame))
+        return frozenset([*_of_made(argument, frame), *_of_returned(argument, None, frame)])
     assigned = list(_assigned(argument.id, frame.tree))
+    if any(_is_of_any_yield(loop.iter, item, frame) for loop, item in _loops_over(argument.id, frame.tree)):
+        return frozenset({0})
     found = {dimension for made, item in assigned if item is None for dimension in _of_made(made, frame)}
     found |= {dimension for made, item in assigned for dimension in _of_returned(made, item, frame)}
+    if frame.caller is None and varying.is_open(argument.id, frame) and asks_for_keys(argument.id, frame.tree):
+        found.add(0)
     return frozenset(found | set(_grown(argument.id, frame.tree)))
 
 
@@ -55,8 +61,8 @@ def _of_made(made: ast.expr, frame: Frame) -> Iterator[int]:
                 break  # `None` and `...` shift what follows, an index takes a dimension away
             if _is_of_any_width(part, frame):
                 yield dimension
-    elif isinstance(made, ast.ListComp):
-        if _is_of_any_length(made, frame):
+    elif isinstance(inner := unwrapped(made), Comprehension):
+        if _is_of_any_length(inner, frame):
             yield 0
     elif isinstance(made, ast.Call):
         name = last_name(made.func)
@@ -86,22 +92,84 @@ def _of_returned(call: ast.expr, item: int | None, frame: Frame) -> Iterator[int
             given = (varying.argument_at(call, ref, name) for name in varying.reached(size, ref.node))
             if any(argument is not None and _varies(argument, frame) for argument in given):
                 yield dimension
+        for returned in _handed_back(ref.node, item, ast.Return):
+            for test in decided_by(returned, ref.node):
+                given = (varying.argument_at(call, ref, name) for name in varying.reached(test, ref.node))
+                if any(argument is not None and _varies(argument, frame) for argument in given):
+                    yield 0
+            made = [returned, *(value for value, inner in _assigned(ast.unparse(returned), ref.node) if inner is None)]
+            if any(_goes_through_changed(part, ref.node) for part in made):
+                yield 0
 
 
 def _sizes_returned(function: ast.AST, item: int | None) -> Iterator[tuple[int, ast.expr]]:
-    for node in nodes_in(function):
-        returned = node.value if isinstance(node, ast.Return) else None
-        if item is not None:
-            parts = returned.elts if isinstance(returned, ast.Tuple) else []
-            returned = parts[item] if item < len(parts) else None
+    for returned in _handed_back(function, item, ast.Return):
         if isinstance(returned, ast.Name):
             for made, inner in _assigned(returned.id, function):
                 yield from _sizes_of(made) if inner is None else ()
-        elif returned is not None:
+        else:
             yield from _sizes_of(returned)
 
 
-def _is_of_any_length(made: ast.ListComp, frame: Frame) -> bool:
+def _handed_back(function: ast.AST, item: int | None, how: type[ast.Return] | type[ast.Yield]) -> Iterator[ast.expr]:
+    """What a function returns or yields, or the n-th of several."""
+    for node in nodes_in(function):
+        returned = node.value if isinstance(node, how) else None
+        if item is not None:
+            parts = returned.elts if isinstance(returned, ast.Tuple) else []
+            returned = parts[item] if item < len(parts) else None
+        if returned is not None:
+            yield returned
+
+
+def _loops_over(name: str, scope: ast.AST) -> Iterator[tuple[ast.For, int | None]]:
+    """The loops that set a variable, or as the n-th of several."""
+    for node in nodes_in(scope):
+        if isinstance(node, ast.For):
+            several = isinstance(node.target, ast.Tuple)
+            for item, part in enumerate(node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]):
+                if isinstance(part, ast.Name) and part.id == name:
+                    yield node, item if several else None
+
+
+def _is_of_any_yield(call: ast.expr, item: int | None, frame: Frame) -> bool:
+    """Whether a generator of the project yields a list or dict that its own loop makes longer or shorter."""
+    for ref in _generators(call, frame):
+        frame.tracer.program.note(ref.module, "body", line=ref.node.lineno)
+        turned = varying.loop_variables(ref.node)
+        for yielded in _handed_back(ref.node, item, ast.Yield):
+            own = _own_variables(yielded)
+            tests = decided_by(yielded, ref.node)
+            if any((varying.reached(test, ref.node) & turned) - own for test in tests):
+                return True
+    return False
+
+
+def _generators(iterated: ast.expr, frame: Frame) -> Iterator[FunctionRef]:
+    """The functions that a loop over a call of them, or over an object, runs to get its values."""
+    called = options(frame.kind(iterated.func)) if isinstance(iterated, ast.Call) else ()
+    yield from (option.ref for option in called if isinstance(option, Function))
+    for option in options(frame.kind(iterated)):
+        method = frame.tracer.program.method(option.ref, "__iter__") if isinstance(option, Instance) else None
+        if isinstance(method, FunctionRef):
+            yield method
+
+
+def _own_variables(made: ast.expr) -> set[str]:
+    made = unwrapped(made)
+    turns = made.generators if isinstance(made, Comprehension) else []
+    return {name for turn in turns for name in _names_in(turn.target)}
+
+
+def _goes_through_changed(made: ast.expr, method: ast.AST) -> bool:
+    """Whether a comprehension goes through an attribute to which the method adds, or from which it takes away."""
+    made = unwrapped(made)
+    gone = [turn.iter for turn in made.generators] if isinstance(made, Comprehension) else []
+    spelled = {ast.unparse(part) for part in gone if isinstance(part, ast.Attribute)}
+    return bool(spelled) and bool(spelled & varying.resized_in(method))
+
+
+def _is_of_any_length(made: Comprehension, frame: Frame) -> bool:
     """Whether a comprehension has more or fewer turns each time: by a condition, a `range`, or what it goes through."""
     own = {name for turn in made.generators for name in _names_in(turn.target)}
     for turn in made.generators:
