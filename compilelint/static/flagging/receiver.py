@@ -16,6 +16,7 @@ from compilelint.static.facts.state import (
     same_place,
     written,
 )
+from compilelint.static.project.parts import FACT
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import UNKNOWN, Instance, Value, options
 
@@ -126,8 +127,14 @@ def _is_renewed(place: ast.expr, frame: Frame) -> bool:
 
 
 def _is_global(name: str, frame: Frame) -> bool:
-    frame.tracer.program.note(frame.module.name, "code")
-    return name in own_names(frame.module.tree)
+    module = frame.module
+    frame.tracer.program.note(module.name, FACT, f"{__name__}:{bound_by.__qualname__}")
+    return name in bound_by(module.tree)
+
+
+def bound_by(module: ast.Module) -> tuple[str, ...]:
+    """The names that a file binds outside of its functions and classes."""
+    return tuple(sorted(own_names(module)))
 
 
 def _root(node: ast.expr | None) -> ast.expr | None:
