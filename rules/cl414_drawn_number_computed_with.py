@@ -2,7 +2,8 @@
 
 ## What it does
 Finds arithmetic between Python numbers of which one was drawn by `random.uniform`, `randint` or `randrange` in code
-that Dynamo traces, and places where such a number is an index, a bound of a slice, or a size.
+that Dynamo traces, or by an own `random.Random`, and places where such a number is an index, a bound of a slice, or a
+size.
 
 ## Why it costs
 Dynamo draws these numbers before the graph starts and hands them in. As a factor or a summand of a tensor they cost
@@ -216,6 +217,16 @@ class Routed(nn.Module):
     def forward(self, x):
         choice = random.randrange(3)
         return torch.tanh(x) * self.weights[choice]  # ~
+
+
+class Noisy(nn.Module):
+    def __init__(self, seed=0):
+        super().__init__()
+        self.random = random.Random(seed)
+
+    def forward(self, x):
+        share = self.random.random()  # ~ CL405
+        return torch.tanh(x) * (1 - share)  # ~
 """,
         run="(Routed(), [(torch.ones(2, 4),)])",
         default="break",

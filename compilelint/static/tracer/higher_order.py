@@ -248,6 +248,10 @@ _HANDLERS: dict[str, Callable[[Args, Keywords, ast.AST | None, Frame], Value]] =
     "random.randint": _number_drawn("int"),
     "random.randrange": _number_drawn("int"),
     "random.uniform": _number_drawn("float"),
+    "random.Random.randint": _number_drawn("int"),
+    "random.Random.randrange": _number_drawn("int"),
+    "random.Random.uniform": _number_drawn("float"),
+    "random.Random.random": _number_drawn("float"),
     "math.ceil": _whole_number,
     "math.floor": _whole_number,
 }
