@@ -14,8 +14,9 @@ name also sees other frames when compiled.
 Look these things up once, in `__init__` or at import, and keep the result.
 
 ## Limits
-`inspect.signature`, `inspect.isclass`, `vars`, `locals`, `traceback.format_exc`, `importlib.util.find_spec`,
-`sys.platform`, an `import` statement and `eval` of a constant compile. Measured on torch 2.13.
+`typing.get_type_hints` compiles unless annotations are written as texts. `inspect.signature`, `inspect.isclass`,
+`vars`, `locals`, `traceback.format_exc`, `importlib.util.find_spec`, `sys.platform`, an `import` statement and `eval`
+of a constant compile. Measured on torch 2.13.
 
 ## References
 torch.compile documentation: "Common Graph Breaks". GB0007, GB0059.
@@ -27,6 +28,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.values import UNKNOWN, Class, Function
 
 HAZARD = "graph-break"
 QUESTIONS = {
@@ -42,6 +44,7 @@ QUESTIONS = {
     "pdb": ("set_trace",),
     "typing": ("get_type_hints",),
 }
+HINTS = "typing.get_type_hints"
 WATCH = Watch(nodes=(ast.Call,), callees=lambda name: asks_interpreter(name))
 
 
@@ -49,12 +52,30 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per question to the interpreter."""
     if not isinstance(node, ast.Call):
         return
-    if asks_interpreter(view.callee(node)):
+    callee = view.callee(node)
+    if asks_interpreter(callee) and not (callee == HINTS and not _evaluates(node, view)):
         yield Hit(
             node,
             f"`{view.text(node)}` asks the interpreter, which Dynamo does not trace: the graph splits here",
             "look it up once in `__init__` or at import, and keep the result",
         )
+
+
+def _evaluates(call: ast.Call, view: View) -> bool:
+    """Whether `get_type_hints` finds annotations written as texts, which it evaluates; others it only collects."""
+    asked = view.kind(call.args[0]) if call.args else UNKNOWN
+    if not isinstance(asked, (Class, Function)):
+        return False
+    future = [s for s in view.module.body if isinstance(s, ast.ImportFrom) and s.module == "__future__"]
+    postponed = any(alias.name == "annotations" for statement in future for alias in statement.names)
+    annotations = [
+        annotation
+        for part in ast.walk(view.definition(asked))
+        for annotation in (getattr(part, "annotation", None), getattr(part, "returns", None))
+        if annotation is not None
+    ]
+    texts = (isinstance(p, ast.Constant) and isinstance(p.value, str) for a in annotations for p in ast.walk(a))
+    return any(texts) or (postponed and annotations != [])
 
 
 def asks_interpreter(callee: str) -> bool:
@@ -106,6 +127,28 @@ def activation(x, name="torch.nn.functional"):
         fullgraph="break",
         inside=True,
     ),
+    Example(
+        code="""\
+import typing
+
+import torch
+
+
+def scaled(x: torch.Tensor, factor: "float" = 2.0):
+    return x * factor
+
+
+@torch.compile
+def checked(x):
+    y = x + 1
+    hints = typing.get_type_hints(scaled)  # ~
+    return scaled(y) * len(hints)
+""",
+        run="(checked, [(torch.ones(4),)])",
+        default="break",
+        fullgraph="break",
+        inside=True,
+    ),
 )
 
 GOOD = (
@@ -114,12 +157,13 @@ GOOD = (
 import importlib.util
 import inspect
 import sys
+import typing
 
 import torch
 from torch import nn
 
 
-def scaled(x, factor=2.0):
+def scaled(x: torch.Tensor, factor: float = 2.0):
     return x * factor
 
 
@@ -132,7 +176,7 @@ class Traced(nn.Module):
     def forward(self, x):
         import math
 
-        takes = len(inspect.signature(scaled).parameters)
+        takes = len(inspect.signature(scaled).parameters) + len(typing.get_type_hints(scaled)) - 2
         if sys.platform == "nowhere" or importlib.util.find_spec("json") is None:
             x = x + 1
         return scaled(self.fc(x), math.sqrt(takes))

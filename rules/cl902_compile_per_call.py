@@ -2,10 +2,11 @@
 
 ## What it does
 
-Finds `torch.compile(...)`, or the call of a function of the project that does nothing but wrap it, inside a loop whose
-turns don't change what is compiled. Finds `torch.compile(...)` in a function that compiles something long-lived (an
-attribute, a global, a function defined on the spot), calls the result on its own arguments, and drops it; also in a
-method that another one calls each time before it calls the result.
+Finds `torch.compile(...)`, or the call of a function of the project that does nothing but wrap it, inside a loop
+whose turns don't change what is compiled. Finds `torch.compile(...)` in a function that compiles something long-lived
+(an attribute, a global, a function defined on the spot), calls the result on its own arguments, and drops it; in a
+handler of requests (`@app.post("/predict")`) also on what it makes of them. Also in a method that another one calls
+each time before it calls the result.
 
 ## Why it costs
 
@@ -31,6 +32,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.handlers import handles_requests, made_of
 from compilelint.static.facts.state import functions_in, names_in, own_names, own_nodes, parameters, root_of
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import Function, Value, options
@@ -81,11 +83,18 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         yield Hit(
             node,
             f"`{view.text(node)}` {'runs' if direct else 'calls `torch.compile`'} again on every {unit}: wrapping costs"
-            " milliseconds each time,"
-            " and what the closure captured is guarded, so a new value in it compiles again",
+            f" milliseconds each time, and {_besides(node.args[0], view)}",
             "compile once, where the model is built, and keep the result; pass what varies as an argument",
             confidence="likely",
         )
+
+
+def _besides(compiled: ast.expr, view: View) -> str:
+    """What compiling a function that is written on the spot, or something long-lived, costs besides."""
+    names = {n.name for n in own_nodes(view.function) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    if isinstance(compiled, ast.Lambda) or (isinstance(compiled, ast.Name) and compiled.id in names):
+        return "what the closure captured is guarded, so a new value in it compiles again"
+    return "whoever comes first waits for the compilation"
 
 
 def _wraps(value: Value) -> bool:
@@ -192,8 +201,13 @@ def _is_dropped(call: ast.Call, view: View) -> bool:
 
 
 def _is_called_on_argument(call: ast.Call, view: View) -> bool:
-    """Whether the result is called, outside of any loop, on a parameter of the function."""
+    """Whether the result is called, outside of any loop, on a parameter of the function.
+
+    In a handler of requests, on what depends on a parameter.
+    """
     names = set(parameters(view.function)) - {"self"}
+    if handles_requests(view.function):
+        return all(names_in(use) & made_of(names, view.function) for use in _calls_of_result(call, view))
     return all(
         any(isinstance(argument, ast.Name) and argument.id in names for argument in use.args)
         and not any(isinstance(parent, (ast.For, ast.While)) for parent in view.parents(use))
@@ -208,8 +222,10 @@ def _is_long_lived(compiled: ast.expr, view: View) -> bool:
     root = root_of(compiled)
     if not isinstance(root, ast.Name):
         return False
-    if isinstance(compiled, ast.Attribute):
-        return root.id == "self"
+    if isinstance(compiled, ast.Attribute) and root.id == "self":
+        return True
+    if isinstance(compiled, ast.Attribute) and not handles_requests(view.function):
+        return False
     nested = {n.name for n in own_nodes(view.function) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))}
     return root.id in nested or root.id not in own_names(view.function)
 
@@ -298,6 +314,30 @@ class Recipe:
         return total
 """,
     ),
+    Example(
+        # Handlers that a decorator registers for a path.
+        code="""\
+import torch
+from torch import nn
+
+
+class App:
+    model = nn.Linear(4, 4)
+
+    def post(self, path):
+        return lambda handler: handler
+
+
+app = App()
+
+
+@app.post("/embed")
+async def embed(request):
+    x = torch.tensor((await request.json())["x"])
+    return torch.compile(app.model)(x).tolist()  # ~
+
+""",
+    ),
 )
 
 GOOD = (
@@ -346,6 +386,28 @@ def speed_up(layers, x):
 
 def test_model(x):
     return torch.compile(Service().raw)(x)
+
+
+class App:
+    model, fast = nn.Linear(4, 4), None
+
+    def on(self, event):
+        return lambda handler: handler
+
+
+app = App()
+
+
+@app.on("startup")
+def warm_up():
+    torch.compile(app.model)(torch.zeros(1, 4))
+
+
+@app.on("/embed")
+def embed(payload: dict):
+    if app.fast is None:
+        app.fast = torch.compile(app.model)
+    return app.fast(torch.tensor(payload["x"])).tolist()
 
 
 model = nn.Linear(4, 4)
