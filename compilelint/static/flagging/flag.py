@@ -128,6 +128,8 @@ class Flagger:
         path = view.frame.tracer.display(view.frame.module)
         key = (rule.code, path, span)
         most: Confidence = "likely" if _may_be_passed_over(hit.node, view) else self.most
+        if _is_for_debugging(hit.node, view):
+            most = "possible"
         confidence = max(hit.confidence, self.most, most, key=CONFIDENCES.index)
         known = self._found.get(key)
         if known is not None and CONFIDENCES.index(known.confidence) <= CONFIDENCES.index(confidence):
@@ -183,6 +185,30 @@ def _may_be_passed_over(node: ast.AST, view: FrameView) -> bool:
             return False
         below = parent
     return False
+
+
+_DEBUGGING = frozenset({"debug", "dbg", "debugging", "verbose", "verbosity"})
+
+
+def _is_for_debugging(node: ast.AST, view: FrameView) -> bool:
+    """Whether a node runs only under a flag like `self.verbose`, of which nothing tells whether it is set."""
+    below = node
+    for parent in view.parents(node):
+        if isinstance(parent, ast.If) and below in parent.body and not isinstance(view.kind(parent.test), Const):
+            test = parent.test
+            parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+            if any(_DEBUGGING & _words_of(part) for part in parts):
+                return True
+        below = parent
+    return False
+
+
+def _words_of(flag: ast.expr) -> set[str]:
+    """The words in the name of a flag, or of a level that is compared with a number."""
+    if isinstance(flag, ast.Compare) and isinstance(flag.ops[0], (ast.Gt, ast.GtE, ast.Eq)):
+        flag = flag.left
+    name = flag.attr if isinstance(flag, ast.Attribute) else flag.id if isinstance(flag, ast.Name) else ""
+    return set(name.lower().split("_"))
 
 
 def _unresumable(node: ast.AST, view: FrameView) -> str | None:

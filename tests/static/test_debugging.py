@@ -1,0 +1,45 @@
+"""What runs only while somebody debugs is shown on request alone."""
+
+from __future__ import annotations
+
+import pytest
+from projects import check
+
+MODEL = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, flag, verbose, debug_level{default}):
+        super().__init__()
+        self.flag, self.verbose, self.debug_level = flag, verbose, debug_level
+
+    def forward(self, x: torch.Tensor, *, debug: bool):
+        {body}
+        return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("if self.verbose: print(x)", "possible"),
+        ("if debug: print(x)", "possible"),
+        ("if self.debug_level > 1: print(x)", "possible"),
+        ("if self.flag and self.verbose: print(x)", "possible"),
+        ("if self.verbose:\n            for i in range(3): print(x)", "possible"),
+        ("if self.verbose or self.flag: print(x)", "certain"),
+        ("if not self.verbose: print(x)", "certain"),
+        ("if self.verbose: pass\n        else: print(x)", "certain"),
+        ("if self.flag: print(x)", "certain"),
+        ("if self.verbose: pass\n        print(x)", "certain"),
+    ],
+)
+def test_what_a_flag_for_debugging_guards(body: str, expected: str) -> None:
+    found = check(MODEL.format(body=body, default=""))
+    assert {finding.confidence for finding in found if finding.rule == "CL401"} == {expected}
+
+
+def test_a_flag_that_is_known_to_be_set_guards_nothing() -> None:
+    known = "self.verbose = True\n        if self.verbose: print(x)"
+    assert [finding.confidence for finding in check(MODEL.format(body=known, default="=0"))] == ["certain"]
