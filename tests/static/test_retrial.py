@@ -200,6 +200,23 @@ def test_calls_whose_lines_cannot_be_told_are_walked_again(project: Project, bod
     assert project.edited(old, new)
 
 
+def test_of_hooks_only_the_function_that_registers_one_counts(project: Project) -> None:
+    project.ops.write_text(
+        "import torch\n\ndef show(module, args, out):\n    print(out.sum())\n\n"
+        "def watch(module):\n    module.register_forward_hook(show)\n    return module\n\n"
+        "def half(n):\n    m = n // 2\n    return m\n"
+    )
+    project.model.write_text(
+        "import torch\nfrom lib.ops import half, watch\n\nclass Model(torch.nn.Module):\n"
+        "    def __init__(self, width):\n        super().__init__()\n"
+        "        self.lin = watch(torch.nn.Linear(width, half(width)))\n\n"
+        "    def forward(self, x):\n        return self.lin(x)\n"
+    )
+    assert [finding.rule for finding in project.lint(None).findings] == ["CL401"]
+    assert not project.edited("m = n // 2", "m = n - n // 2")
+    assert project.edited("    module.register_forward_hook(show)\n", "    # not now\n")
+
+
 OBJECTS = """import torch
 
 def halves(n):

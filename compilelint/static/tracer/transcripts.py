@@ -224,10 +224,10 @@ class NotingTracer(AskedTracer):
         told = frame.ref not in self._untold and self._may_be_told(frame)
         self._answering, self._asked = not told, []
         variables = tuple(frame.env.items())
-        nested = len(self.driven.nested)
+        noticed = len(self.driven.nested), len(self.hooks)
         try:
             result = super()._walk(frame)
-            if told and _only_asks(frame) and nested == len(self.driven.nested):
+            if told and _only_asks(frame) and noticed == (len(self.driven.nested), len(self.hooks)):
                 transcripts = self._transcripts.setdefault(frame.ref, [])
                 called = frame.caller.mode if frame.caller is not None else None
                 transcripts.append(
@@ -288,8 +288,6 @@ class NotingTracer(AskedTracer):
         driven = self.driven
         drives = bool(driven.entries or driven.changed or driven.singly or driven.made)
         drives = drives or any(self.compile_options.values())
-        if self.hooks:
-            return
         for ref, transcripts in self._transcripts.items():
             if drives and (ref in self._shown or any(one.mode == "host" for one in transcripts)):
                 continue
