@@ -99,10 +99,11 @@ def is_move_to_host(call: ast.Call) -> bool:
     if any(keyword.arg == "non_blocking" for keyword in call.keywords):
         return False  # measured on an H200: the host does not wait
     values = [*call.args, *(keyword.value for keyword in call.keywords)]
-    return call.func.attr == "to" and any(_is_cpu(value) for value in values)
+    return call.func.attr == "to" and any(is_host_device(value) for value in values)
 
 
-def _is_cpu(node: ast.expr) -> bool:
+def is_host_device(node: ast.expr) -> bool:
+    """Whether an expression is `"cpu"` or `torch.device("cpu")`."""
     if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in ("torch.device", "device"):
         node = node.args[0]
     return isinstance(node, ast.Constant) and node.value == "cpu"

@@ -13,7 +13,7 @@ def bound_to(module: ast.Module, name: str) -> tuple[ast.Call, ...]:
 
     For what kinds do not tell: an object that some wrapper made of another one.
     """
-    return _bindings(module).get(name, ())
+    return all_bound(module).get(name, ())
 
 
 @lru_cache(maxsize=20_000)
@@ -23,7 +23,7 @@ def makers_of(module: ast.Module, name: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=256)
-def _bindings(module: ast.Module) -> dict[str, tuple[ast.Call, ...]]:
+def all_bound(module: ast.Module) -> dict[str, tuple[ast.Call, ...]]:
     """By name, the calls that a file binds; found once per file, since rules ask at every call."""
     found: dict[str, tuple[ast.Call, ...]] = {}
     for node in statements_in(module):
