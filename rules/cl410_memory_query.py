@@ -32,11 +32,13 @@ from compilelint.rule import Example, Hit, View, Watch
 HAZARD = "graph-break"
 MEMORY = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "memory_stats")
 DEVICE = ("device_count", "mem_get_info", "utilization", "get_device_name")
+AVAILABLE = ("mps", "cudnn", "mkldnn", "mkl", "openmp", "opt_einsum", "nnpack", "cusparselt", "kleidiai")
 QUERIES = frozenset(
     [f"torch.{kind}.{name}" for kind in ("cuda", "xpu", "mps", "accelerator") for name in MEMORY + DEVICE]
     + [f"torch.{name}" for name in ("get_num_threads", "set_num_threads", "get_num_interop_threads")]
     + [f"gc.{name}" for name in ("collect", "disable", "enable", "freeze", "isenabled", "get_objects", "get_referrers")]
-    + [f"torch.backends.{name}.is_available" for name in ("mps", "cudnn", "mkldnn")]
+    + [f"torch.backends.{name}.is_available" for name in AVAILABLE]
+    + ["torch.backends.cpu.get_cpu_capability", "torch.backends.opt_einsum.get_opt_einsum"]
     + ["torch.backends.mps.is_built", "torch.backends.cuda.is_built", "torch.cuda.is_bf16_supported"]
     + ["psutil.Process", "psutil.virtual_memory", "resource.getrusage", "tracemalloc.get_traced_memory"]
 )

@@ -2,7 +2,8 @@
 
 ## What it does
 Finds, in code that Dynamo traces, calls of a class that inherits from `torch.Tensor` and has an `__init__`, calls of
-`torch.Tensor._make_wrapper_subclass`, and `x.as_subclass(torch.Tensor)`.
+`torch.Tensor._make_wrapper_subclass`, of `x.as_subclass(torch.Tensor)`, and of torch's own `CausalBias` and the
+functions that make one (`torch.nn.attention.bias.causal_lower_right`).
 
 ## Why it costs
 Dynamo passes the class for the object when it enters such an `__init__`, and the arguments do not fit (GB7312; torch
@@ -18,7 +19,7 @@ Set in `__new__` what the tensor carries, and leave `__init__` out:
         return made
 
 Turn tensors into plain ones before they are passed to the compiled function, or by an operation whose class answers
-with plain tensors.
+with plain tensors. A causal bias can be made beforehand and passed in (GB0026 where it is made inside).
 
 ## Limits
 Subclasses with `__new__` alone compile, so does `x.as_subclass(Subclass)`. Measured on torch 2.11, 2.13 and 2.14.
@@ -38,8 +39,12 @@ from compilelint.static.values import Class, External, options
 HAZARD = "graph-break"
 WRAPPER = "torch.Tensor._make_wrapper_subclass"
 PLAIN = External("torch.Tensor")
+CAUSAL = frozenset(
+    f"torch.nn.attention.bias.{name}" for name in ("CausalBias", "causal_lower_right", "causal_upper_left")
+)
 TENSOR = frozenset({"torch.Tensor", "Tensor"})
 """How a class names the one it inherits from."""
+NAMES = frozenset({"cls", "as_subclass", "_make_wrapper_subclass", "causal_lower_right", "causal_upper_left"})
 
 
 def _may_make_tensor(node: ast.AST, module: ast.Module) -> bool:
@@ -47,7 +52,7 @@ def _may_make_tensor(node: ast.AST, module: ast.Module) -> bool:
     if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Attribute, ast.Name)):
         return False
     name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
-    return name.lstrip("_")[:1].isupper() or name in ("cls", "as_subclass", "_make_wrapper_subclass")
+    return name.lstrip("_")[:1].isupper() or name in NAMES
 
 
 WATCH = Watch(nodes=(ast.Call,), syntax=_may_make_tensor)
@@ -71,6 +76,13 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             node,
             "`_make_wrapper_subclass` is C code that Dynamo does not trace: the graph splits here",
             "wrap tensors before the compiled code",
+        )
+    elif view.callee(node) in CAUSAL:
+        yield Hit(
+            node,
+            f"`{view.text(node)}` makes a tensor of the subclass `CausalBias`, which Dynamo does not trace: the graph"
+            " splits here",
+            "make it before the compiled code and pass it in, or use `is_causal=True`",
         )
     elif (made := _subclass(node, view)) and any(_has_init(owner) for owner in made):
         yield Hit(
@@ -167,6 +179,29 @@ def scaled(x):
 """,
         run="(scaled, [(torch.ones(2, 4),)])",
         default="skip",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.attention.bias import CausalBias, CausalVariant, causal_lower_right
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+
+    def forward(self, x):
+        q = self.proj(x)
+        bias = causal_lower_right(q.shape[-2], x.shape[-2])  # ~
+        upper = CausalBias(CausalVariant.UPPER_LEFT, 2, 2)  # ~
+        return F.scaled_dot_product_attention(q, x, x, bias) + F.scaled_dot_product_attention(q, x, x, upper)
+""",
+        run="(Attention(), [(torch.ones(1, 1, 2, 4),)])",
+        default="break",
         fullgraph="break",
     ),
 )

@@ -119,14 +119,23 @@ class FrameView:
 
     def classes(self, value: Value) -> tuple[ast.ClassDef, ...]:
         """See View."""
+        return tuple(ref.node for ref in self._order(value) if isinstance(ref, ClassRef))
+
+    def outside(self, value: Value) -> tuple[str, ...]:
+        """See View."""
+        return tuple(ref for ref in self._order(value) if isinstance(ref, str))
+
+    def _order(self, value: Value) -> tuple[ClassRef | str, ...]:
+        """What an object of exactly one class is made of, in method resolution order."""
         owners = {option.ref for option in options(value) if isinstance(option, Instance)}
         if len(owners) != 1:
             return ()
         program = self.frame.tracer.program
-        found = [ref for ref in program.mro(owners.pop()) if isinstance(ref, ClassRef)]
+        found = program.mro(owners.pop())
         for ref in found:
-            program.note(ref.module, "class", ref.qualname, ref.node.lineno)
-        return tuple(ref.node for ref in found)
+            if isinstance(ref, ClassRef):
+                program.note(ref.module, "class", ref.qualname, ref.node.lineno)
+        return found
 
     def decorators(self, value: Value) -> tuple[tuple[str, ast.expr], ...]:
         """See View."""
