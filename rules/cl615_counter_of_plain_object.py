@@ -148,6 +148,38 @@ advance = torch.compile(Sampler().step)
 
 GOOD = (
     Example(
+        # Each call starts to count anew.
+        code="""\
+import torch
+
+
+class Window:
+    def __init__(self):
+        self.seen = 0
+
+    def begin(self):
+        self.seen = 0
+
+    def weight(self, x):
+        self.seen += 1
+        return x / self.seen
+
+
+class Scheduler:
+    def __init__(self):
+        self.window = Window()
+
+    def step(self, x):
+        self.window.begin()
+        for _ in range(2):
+            x = self.window.weight(x)
+        return x
+""",
+        run="Scheduler().step, [(torch.ones(2),) for _ in range(4)]",
+        default="clean",
+        fullgraph="clean",
+    ),
+    Example(
         code="""\
 import torch
 

@@ -26,10 +26,16 @@ _ANEW = ("reset", "clear", "restart", "start", "begin", "init", "setup")
 
 
 def is_of_first_object(frame: Frame) -> bool:
-    """Whether it is that object, or is reached from it by attributes of `self` alone."""
+    """Whether it is that object, or is reached from it by attributes of `self` alone.
+
+    Not where a function on the way puts another object there, sets one of its attributes, or resets it.
+    """
     while frame.caller is not None and frame.caller.mode == frame.mode:
-        root = _root(_called_on(frame))
+        place = _called_on(frame)
+        root = _root(place)
         if not (isinstance(root, ast.Name) and root.id == "self"):
+            return False
+        if isinstance(place, (ast.Attribute, ast.Subscript)) and _is_renewed(place, frame.caller):
             return False
         frame = frame.caller
     return True
