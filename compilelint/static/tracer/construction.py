@@ -20,6 +20,7 @@ from compilelint.static.project.enums import is_enum, is_text_enum
 from compilelint.static.project.index import FunctionNode
 from compilelint.static.project.parts import GIVEN, OUTSIDE
 from compilelint.static.project.syntax import nodes_in
+from compilelint.static.tracer import validators
 from compilelint.static.tracer.annotations import value_of_annotation
 from compilelint.static.tracer.attributes import ITEMS
 from compilelint.static.tracer.binding import root_arguments
@@ -128,6 +129,9 @@ class Constructions:
             checks = tracer.program.method(instance.ref, name)
             if isinstance(checks, FunctionRef) and caller.depth < 24:
                 tracer.run(Function(checks, instance), (), {"*": UNKNOWN, "**": UNKNOWN}, mode, node, caller)
+        if mode == "compiled" and caller.depth < 24:
+            for validator, validated in validators.of(instance, tracer.program):
+                tracer.run(validator, (validated,), {"*": UNKNOWN, "**": UNKNOWN}, mode, node, caller)
 
 
 def _given(ref: ClassRef, tracer: Tracer) -> dict[str, Value]:
