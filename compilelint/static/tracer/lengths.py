@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from functools import lru_cache
 
+from compilelint.static.facts.questions import last_name
 from compilelint.static.project.syntax import nodes_in
 
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -49,7 +50,18 @@ def _kept_in(function: ast.AST) -> dict[str, tuple[ast.expr, ...]]:
             name = _added_to(part)
             if name is not None and _starts_empty(name, function):
                 found.setdefault(name, []).extend(tests)
-    return {name: tuple(tests) for name, tests in found.items()}
+    return {name: tuple(_without_opposites(tests)) for name, tests in found.items()}
+
+
+def _without_opposites(tests: list[ast.expr]) -> Iterator[ast.expr]:
+    """The tests but for `key in batch` where `key not in batch` is one too: what the one leaves out the other adds."""
+    spelled = {ast.unparse(test) for test in tests}
+    for test in tests:
+        if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.In, ast.NotIn)):
+            opposite = ast.In() if isinstance(test.ops[0], ast.NotIn) else ast.NotIn()
+            if ast.unparse(ast.Compare(test.left, [opposite], test.comparators)) in spelled:
+                continue
+        yield test
 
 
 def _conditions(function: ast.AST) -> Iterator[tuple[list[ast.expr], list[ast.stmt]]]:
@@ -105,7 +117,11 @@ def _bounds(gone: ast.expr, function: ast.AST) -> Iterator[ast.expr]:
     gone = unwrapped(gone)
     if isinstance(gone, ast.Call) and isinstance(gone.func, ast.Name) and gone.func.id in ("range", "enumerate", "zip"):
         for part in gone.args:
-            yield from [part] if gone.func.id == "range" else _bounds(part, function)
+            counted = part.args[0] if isinstance(part, ast.Call) and last_name(part.func) == "len" else None
+            if gone.func.id != "range" or isinstance(counted, ast.Name):
+                yield from _bounds(counted or part, function)
+            else:
+                yield part
     elif isinstance(gone, ast.Subscript) and isinstance(gone.slice, ast.Slice):
         yield from (bound for bound in (gone.slice.lower, gone.slice.upper) if bound is not None)
     elif isinstance(gone, ast.Name):

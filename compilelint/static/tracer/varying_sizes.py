@@ -24,17 +24,21 @@ _IMAGE = (2, 3, 4, -1)
 """The dimensions that `interpolate` gives a new size, as far as there are so many."""
 
 
-def varying_dimensions(argument: ast.expr, frame: Frame) -> frozenset[int]:
+def varying_dimensions(argument: ast.expr, frame: Frame, asked: frozenset[str] = frozenset()) -> frozenset[int]:
     """The dimensions, 0-based, whose size hangs on the variable of a loop or on what the driving code is asked for.
 
-    The length of a list is that of its dimension 0.
+    The length of a list is that of its dimension 0. `asked` are the variables of which that is being asked already:
+    of `rows = [row for row in rows if row]` it hangs on itself.
     """
     if not isinstance(argument, ast.Name):
-        return frozenset([*_of_made(argument, frame), *_of_returned(argument, None, frame)])
+        return frozenset([*_of_made(argument, frame, asked), *_of_returned(argument, None, frame)])
+    if argument.id in asked:
+        return frozenset()
+    asked |= {argument.id}
     assigned = list(_assigned(argument.id, frame.tree))
     if any(_is_of_any_yield(loop.iter, item, frame) for loop, item in _loops_over(argument.id, frame.tree)):
         return frozenset({0})
-    found = {dimension for made, item in assigned if item is None for dimension in _of_made(made, frame)}
+    found = {dimension for made, item in assigned if item is None for dimension in _of_made(made, frame, asked)}
     found |= {dimension for made, item in assigned for dimension in _of_returned(made, item, frame)}
     if frame.caller is None and varying.is_open(argument.id, frame) and asks_for_keys(argument.id, frame.tree):
         found.add(0)
@@ -52,7 +56,7 @@ def _assigned(name: str, scope: ast.AST) -> Iterator[tuple[ast.expr, int | None]
                         yield node.value, item if several else None
 
 
-def _of_made(made: ast.expr, frame: Frame) -> Iterator[int]:
+def _of_made(made: ast.expr, frame: Frame, asked: frozenset[str]) -> Iterator[int]:
     """Of a tensor that is made with sizes, sliced, or scaled."""
     if isinstance(made, ast.Subscript):
         parts = made.slice.elts if isinstance(made.slice, ast.Tuple) else [made.slice]
@@ -62,7 +66,7 @@ def _of_made(made: ast.expr, frame: Frame) -> Iterator[int]:
             if _is_of_any_width(part, frame):
                 yield dimension
     elif isinstance(inner := unwrapped(made), Comprehension):
-        if _is_of_any_length(inner, frame):
+        if _is_of_any_length(inner, frame, asked):
             yield 0
     elif isinstance(made, ast.Call):
         name = last_name(made.func)
@@ -73,7 +77,7 @@ def _of_made(made: ast.expr, frame: Frame) -> Iterator[int]:
             if any(_varies(size, frame) for size in scaled):
                 yield from _IMAGE
         elif name in _SAME_SIZE and isinstance(made.func, ast.Attribute):
-            yield from _of_made(made.func.value, frame)
+            yield from _of_made(made.func.value, frame, asked)
 
 
 def _sizes_of(made: ast.expr) -> Iterator[tuple[int, ast.expr]]:
@@ -169,7 +173,7 @@ def _goes_through_changed(made: ast.expr, method: ast.AST) -> bool:
     return bool(spelled) and bool(spelled & varying.resized_in(method))
 
 
-def _is_of_any_length(made: Comprehension, frame: Frame) -> bool:
+def _is_of_any_length(made: Comprehension, frame: Frame, asked: frozenset[str]) -> bool:
     """Whether a comprehension has more or fewer turns each time: by a condition, a `range`, or what it goes through."""
     own = {name for turn in made.generators for name in _names_in(turn.target)}
     for turn in made.generators:
@@ -182,7 +186,7 @@ def _is_of_any_length(made: Comprehension, frame: Frame) -> bool:
         if isinstance(gone, ast.Call) and last_name(gone.func) == "range":
             if any(_varies(bound, frame) for bound in gone.args):
                 return True
-        elif isinstance(gone, (ast.Name, ast.Subscript)) and 0 in varying_dimensions(gone, frame):
+        elif isinstance(gone, (ast.Name, ast.Subscript)) and 0 in varying_dimensions(gone, frame, asked):
             return True
     return False
 
