@@ -40,6 +40,7 @@ from compilelint.static.values import (
     Tensor,
     Value,
     element_of,
+    gives_tensors,
     join_all,
     options,
     tensor_certainty,
@@ -51,6 +52,7 @@ LARGEST = frozenset({"heapq.nlargest", "heapq.nsmallest"})
 WATCH = Watch(nodes=(ast.Call,), names=frozenset({"sorted", "sort", "max", "min", "nlargest", "nsmallest"}))
 INSTEAD = "stack them and order on the device: `torch.stack(items).sort()`, `.max()`, `.min()`"
 BY_NUMBER = "sort by a number or text of each, `sorted(items, key=lambda item: item.size)`, or outside compiled code"
+BY_FIRST = "name what to order by, which compiles: `key=lambda pair: pair[0]`"
 BY_LOOP = "sort, which compiles by a number or text of each: `sorted(items, key=lambda item: item.size)[-1]`, or loop"
 
 
@@ -61,7 +63,10 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     compared = values_compared(node, view)
     confidence = next((found for value in compared if (found := of_tensors(value, view))), None)
     text = view.text(node)
-    if confidence is not None:
+    if confidence is not None and all(begins_with_text(value) for value in compared):
+        message = f"`{text}` has Python order pairs with a tensor in them, and Dynamo orders constants only: the graph"
+        yield Hit(node, f"{message} splits here", BY_FIRST, confidence)
+    elif confidence is not None:
         message = f"`{text}` has Python order tensors by value, which Dynamo cannot trace: the graph splits here"
         yield Hit(node, message, INSTEAD, confidence)
     elif any(compares_objects(value, view) for value in compared) or only_objects(picked_from(node, view), view):
@@ -125,6 +130,12 @@ def of_tensors(value: Value, view: View) -> Confidence | None:
         if isinstance(option, Sequence) and option.items:
             sure = sure or next((found for item in option.items if (found := data(item))), None)
     return sure
+
+
+def begins_with_text(value: Value) -> bool:
+    """Whether a value is a tuple that begins with a text or number, as the items of a dict do."""
+    items = [option.items if isinstance(option, Sequence) else None for option in options(value)]
+    return all(parts is not None and parts != () and not gives_tensors(parts[0]) for parts in items)
 
 
 def compares_objects(value: Value, view: View) -> bool:

@@ -97,6 +97,28 @@ class Mixup(nn.Module):
         fullgraph="break",
     ),
     Example(
+        # Behind the draw the number is Python's, where no tensor is read back.
+        code="""\
+import numpy as np
+import torch
+
+
+def crop(x):
+    x = x * 2
+    top = np.random.randint(0, 2)  # ~
+    for _ in range(top):
+        x = x + 1
+    return x[top : top + 2] * x[top]
+
+
+def cropped(x):
+    return crop(x)
+""",
+        run="(cropped, [(torch.ones(4, 4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+    Example(
         code="""\
 import numpy
 import torch

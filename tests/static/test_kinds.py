@@ -109,6 +109,9 @@ np.prod(x.shape)  # a numpy array of int
 np.prod(x.shape) * 2  # a numpy array of int
 np.max((0.5, 2.5))  # a numpy array
 np.sum([[1, 2], [3, 4]], axis=0)  # a numpy array or unknown
+np.random.randint(1, 3)  # a Python int
+np.random.uniform(0, 1)  # a Python float
+np.random.rand(3)  # a numpy array of float or a Python float
 np.sqrt(2.0)  # a Python float
 np.floor(x.shape[0] / 2) * 2  # a Python float from a shape
 int(np.ceil(np.log2(x.shape[0])) + 1)  # a Python int from a shape

@@ -47,6 +47,8 @@ def call(name: str, args: tuple[Value, ...], keywords: Container[str] = ()) -> V
     read back where a size, an index or a branch wants a number (GB0033). Measured on torch 2.11, 2.13 and 2.14.
     """
     package, _, function = name.rpartition(".")
+    if package == "numpy.random":
+        return _drawn(function, args, keywords)
     if package == "numpy" and function in _REDUCTIONS and len(args) == 1 and not any(k in keywords for k in _SEVERAL):
         return _reduced(function, args[0])
     return _of_numbers(name, args)
@@ -63,6 +65,28 @@ def _reduced(function: str, values: Value) -> Value | None:
 
 
 _MEANS = ("mean", "median")
+_SIZE_OF_DRAW = {
+    "rand": 0,
+    "randn": 0,
+    "random": 0,
+    "random_sample": 0,
+    "choice": 1,
+    "uniform": 2,
+    "normal": 2,
+    "randint": 2,
+    "beta": 2,
+}
+"""Where the size stands, after which an array is drawn; for rand and randn any argument is one."""
+
+
+def _drawn(function: str, args: tuple[Value, ...], keywords: Container[str]) -> Value | None:
+    """One random number: the draw ends the graph, and what follows has a Python number. Measured on torch 2.13."""
+    position = _SIZE_OF_DRAW.get(function)
+    if position is None or len(args) > position or "size" in keywords or "*" in keywords or "**" in keywords:
+        return None
+    if not all(isinstance(option, (Const, Scalar)) for argument in args for option in options(argument)):
+        return None
+    return Scalar("int" if function in ("randint", "choice") else "float")
 
 
 def _of_numbers(name: str, args: tuple[Value, ...]) -> Value | None:
