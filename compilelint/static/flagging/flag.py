@@ -191,16 +191,26 @@ _DEBUGGING = frozenset({"debug", "dbg", "debugging", "verbose", "verbosity"})
 
 
 def _is_for_debugging(node: ast.AST, view: FrameView) -> bool:
-    """Whether a node runs only under a flag like `self.verbose`, of which nothing tells whether it is set."""
+    """Whether a node runs only under a flag like `self.verbose` that may not be set, or for an assert that fails."""
     below = node
     for parent in view.parents(node):
-        if isinstance(parent, ast.If) and below in parent.body and not isinstance(view.kind(parent.test), Const):
-            test = parent.test
-            parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
-            if any(_DEBUGGING & _words_of(part) for part in parts):
-                return True
+        flags: list[ast.expr] = []
+        if isinstance(parent, (ast.If, ast.IfExp)):
+            body = parent.body if isinstance(parent, ast.If) else [parent.body]
+            flags = [parent.test] if below in body else []
+        elif isinstance(parent, ast.BoolOp) and isinstance(parent.op, ast.And) and isinstance(below, ast.expr):
+            flags = parent.values[: parent.values.index(below)]
+        elif isinstance(parent, ast.Assert) and below is parent.msg:
+            return True
+        if any(_asks_to_debug(flag) and not isinstance(view.kind(flag), Const) for flag in flags):
+            return True
         below = parent
     return False
+
+
+def _asks_to_debug(test: ast.expr) -> bool:
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    return any(_DEBUGGING & _words_of(part) for part in parts)
 
 
 def _words_of(flag: ast.expr) -> set[str]:
