@@ -7,8 +7,9 @@ Reports calls whose size, count or length is a Python number that came out of a 
 ## Why it costs
 The read-back has split the graph already (it has a finding of its own). What follows starts with the number as an
 input, and Dynamo guards on its value: `n == 5`. The next value fails the guard and compiles the rest of the function a
-second time, now with a dynamic size, whose kernels fit less well. A number that has to be a constant, in a Python loop
-say, compiles once per value. Measured on torch 2.13.
+second time, now with a dynamic size, whose kernels fit less well; from then on any value is fine. Each further number
+that changes by itself costs one more. A number that has to be a constant, in a Python loop say, compiles once per
+value. Measured on torch 2.13.
 
 ## Write instead
 Take a bound that does not depend on data and mask what is too much:
@@ -41,21 +42,22 @@ WATCH = Watch(nodes=(ast.Call,), names=frozenset(COUNTS))
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """One hit per call; the first number that was read back gives the words."""
+    """One hit per call, which names the numbers that were read back."""
     if not isinstance(node, ast.Call):
         return
-    for part in numbers_of(node, view):
-        if not isinstance(part, (ast.Name, ast.Attribute, ast.Subscript)):
-            continue
-        if _was_read_back(part, view) and not _told_before(part, node, view):
-            yield Hit(
-                node,
-                f"`{view.text(part)}` was read back from a tensor: Dynamo guards on its value here and compiles again "
-                "when it changes",
-                "use a bound that does not depend on data and a mask, or hand the number in as an argument",
-                "likely",
-            )
-            return
+    sizes = [part for part in numbers_of(node, view) if isinstance(part, (ast.Name, ast.Attribute, ast.Subscript))]
+    new = [part for part in sizes if _was_read_back(part, view) and not _told_before(part, node, view)]
+    names = list(dict.fromkeys(f"`{view.text(part)}`" for part in new))
+    if not names:
+        return
+    several = len(names) > 1
+    yield Hit(
+        node,
+        f"{' and '.join(names)} {'were' if several else 'was'} read back from a tensor: Dynamo guards on"
+        f" {'each value' if several else 'its value'} here and compiles once more, with a dynamic size, when it changes",
+        "use a bound that does not depend on data and a mask, or hand the number in as an argument",
+        "likely",
+    )
 
 
 def _told_before(number: ast.expr, call: ast.Call, view: View) -> bool:
