@@ -54,7 +54,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     yield Hit(
         node,
         f"{' and '.join(names)} {'were' if several else 'was'} read back from a tensor: Dynamo guards on"
-        f" {'each value' if several else 'its value'} here and compiles once more, with a dynamic size, when it changes",
+        f" {'each' if several else 'its'} value here and compiles once more, with a dynamic size, when it changes",
         "use a bound that does not depend on data and a mask, or hand the number in as an argument",
         "likely",
     )
