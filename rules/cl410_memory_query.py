@@ -16,7 +16,8 @@ Ask before or after the compiled call, or once in `__init__`; for a memory profi
 
 ## Limits
 `torch.cuda.is_available()`, `torch.cuda.empty_cache()`, `reset_peak_memory_stats`, `element_size`, `nbytes`,
-`data_ptr()` and reading or setting `torch.backends` flags compile. Measured on torch 2.13, on a build without CUDA.
+`data_ptr()` and reading or setting `torch.backends` flags compile; from torch 2.14 on `torch.backends.mps.is_available`
+and `is_built` too. Measured on torch 2.13, on a build without CUDA.
 
 ## References
 torch.compile documentation: "Common Graph Breaks". GB0007, GB0208.
@@ -42,6 +43,7 @@ QUERIES = frozenset(
     + ["torch.backends.mps.is_built", "torch.backends.cuda.is_built", "torch.cuda.is_bf16_supported"]
     + ["psutil.Process", "psutil.virtual_memory", "resource.getrusage", "tracemalloc.get_traced_memory"]
 )
+ANSWERED_FROM_2_14 = frozenset({"torch.backends.mps.is_available", "torch.backends.mps.is_built"})
 TRACED = frozenset(
     f"torch._C.{name}"
     for name in (
@@ -74,6 +76,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     callee = view.callee(node)
     owner, _, name = callee.rpartition(".")
+    if callee in ANSWERED_FROM_2_14 and view.torch >= (2, 14):
+        return
     if not _asks_of_process(callee) and not (name in OF_TENSOR and owner in ("torch.Tensor", "?")):
         return
     yield Hit(
