@@ -110,11 +110,11 @@ def compared(node: ast.Compare, view: View) -> Confidence | None:
 
 
 def looked_up(node: ast.Call, view: View) -> Iterator[Hit]:
-    """`tensors.index(t)`, `tensors.remove(t)`."""
+    """`tensors.index(t)`, `tensors.remove(t)`; who looks for a text has a list of texts."""
     if view.callee(node) not in LOOKUPS or not isinstance(node.func, ast.Attribute):
         return
     confidence = tensors_within(view.kind(node.func.value))
-    if confidence is not None:
+    if confidence is not None and not (node.args and is_text(view.kind(node.args[0]))):
         message = f"`{view.text(node)}` compares tensors one by one to find a place: Dynamo splits the graph here"
         yield Hit(
             node,
@@ -257,6 +257,28 @@ class Router(nn.Module):
         return torch.where(torch.isin(x.sum(), stops), x, x + kept)
 """,
         run="(Router(), [(torch.ones(2, 4),)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+    Example(
+        # Whoever looks for a word has words.
+        code="""\
+import torch
+from torch import nn
+
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+
+    def place(self, sentence, word):
+        return sentence.split(" ").index(word)
+
+    def forward(self, x, sentence, word="b"):
+        return self.proj(x) + self.place(sentence, word)
+""",
+        run="(Encoder(), [(torch.ones(2, 4), 'a b')])",
         default="clean",
         fullgraph="clean",
     ),

@@ -37,6 +37,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.drawn_numbers import is_computed
 from compilelint.static.facts.questions import assigned_once, comes_from_outside, is_drawn
 
 HAZARD = "graph-break"
@@ -145,6 +146,8 @@ def draw_in(node: ast.expr, view: View) -> ast.Call | None:
     """The call that drew the number `node` compares or is; that a number is not None, Dynamo knows."""
     if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
         return None
+    if is_computed(node, view):
+        return None  # CL414: it does not come to that
     for part in (node, *(ast.iter_child_nodes(node) if isinstance(node, (ast.Compare, ast.BinOp)) else ())):
         value = assigned_once(view.function, part.id) if isinstance(part, ast.Name) else part
         if isinstance(value, ast.Call) and view.callee(value) in _reach_graph(view):

@@ -8,8 +8,9 @@ size.
 ## Why it costs
 Dynamo draws these numbers before the graph starts and hands them in. As a factor or a summand of a tensor they cost
 nothing. But they are data of the graph and no Python numbers: for `random.randint(0, 3) + 1`, `1 - p` or `-p` Dynamo
-has no rule, and the whole function stays uncompiled. As an index or a size the number is needed to go on, and the graph
-splits there (GB0033).
+has no rule, and the whole function stays uncompiled. So it does where one is the key of a dict, and the bound of a
+slice, there without an error under `fullgraph=True`. As another index or a size the number is needed to go on, and the
+graph splits (GB0033).
 
 ## Write instead
 Draw outside the compiled code and pass the number in, let the bounds of the draw contain the arithmetic, or draw with
@@ -32,12 +33,12 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.drawn_numbers import is_computed
 from compilelint.static.facts.questions import is_drawn
-from compilelint.static.values import Const, Scalar, Sequence, Value, options
+from compilelint.static.values import Mapping, options
 
 HAZARD = "frame-skip"
-SIZED = frozenset({"narrow", "roll", "rot90", "select", "zeros", "ones", "empty", "rand", "randn", "topk", "expand"})
-NUMBERS = ("int", "float", "bool", "number")
+SIZED = frozenset("narrow roll rot90 select zeros ones empty rand randn topk expand repeat".split())
 INSTEAD = "draw outside the compiled code and pass the number in, or draw with torch on the tensor's device"
 
 
@@ -75,36 +76,23 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     needed = [place for place in places(node) if not isinstance(place, ast.Call) and is_drawn(view.kind(place))]
     computed = any(is_computed(part, view) for place in places(node) for part in ast.walk(place))
     if needed and not computed and isinstance(node, ast.expr):
+        splits = not ends_function(node, needed[0], view)
         yield Hit(
             node,
             f"`{view.text(needed[0])}` was drawn at random and is data in the graph, and `{view.text(node)}` needs the"
-            " number: the graph splits here",
+            f" number: {'the graph splits here' if splits else 'the whole function runs uncompiled'}",
             INSTEAD,
             "likely",
-            hazard="graph-break",
+            hazard="graph-break" if splits else None,
         )
 
 
-def is_computed(node: ast.AST, view: View) -> bool:
-    """Whether a node is arithmetic on Python numbers, or repeats a list, and one of them was drawn."""
-    if isinstance(node, ast.UnaryOp):
-        return isinstance(node.op, (ast.USub, ast.Invert)) and is_drawn(view.kind(node.operand))
-    if isinstance(node, ast.BinOp):
-        sides = (view.kind(node.left), view.kind(node.right))
-    elif isinstance(node, ast.AugAssign):
-        sides = (view.kind(node.target), view.kind(node.value))
-    else:
+def ends_function(node: ast.expr, needed: ast.expr, view: View) -> bool:
+    """Whether Dynamo gives up the function at an index: at the bound of a slice, and at the key of a dict."""
+    if not isinstance(node, ast.Subscript):
         return False
-    drawn = [is_drawn(side) for side in sides]
-    return any(drawn) and all(done or is_number(side) for done, side in zip(drawn, sides, strict=True))
-
-
-def is_number(value: Value) -> bool:
-    """Whether a value is a Python number, or a list or tuple that another number repeats."""
-    return all(
-        isinstance(option, Sequence) or (isinstance(option, (Const, Scalar)) and option.type in NUMBERS)
-        for option in options(value)
-    )
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    return needed not in parts or any(isinstance(option, Mapping) for option in options(view.kind(node.value)))
 
 
 def places(node: ast.AST) -> list[ast.expr]:
@@ -219,6 +207,13 @@ class Routed(nn.Module):
         return torch.tanh(x) * self.weights[choice]  # ~
 
 
+class Stepped(nn.Module):
+    def forward(self, x):
+        n = random.randint(1, 2)
+        gain = {1: 0.5, 2: 1.0}[n]  # ~
+        return torch.tanh(x).repeat(n, 1) * gain  # ~
+
+
 class Noisy(nn.Module):
     def __init__(self, seed=0):
         super().__init__()
@@ -231,6 +226,23 @@ class Noisy(nn.Module):
         run="(Routed(), [(torch.ones(2, 4),)])",
         default="break",
         fullgraph="break",
+    ),
+    Example(
+        code="""\
+import random
+
+import torch
+from torch import nn
+
+
+class Cut(nn.Module):
+    def forward(self, x):
+        end = random.randint(1, 3)
+        return torch.tanh(x)[:end]  # ~
+""",
+        run="(Cut(), [(torch.ones(4, 4),)])",
+        default="skip",
+        fullgraph="clean",
     ),
 )
 

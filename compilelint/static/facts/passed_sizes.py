@@ -24,14 +24,19 @@ def varying_size(number: ast.expr, view: View) -> str | None:
     return None
 
 
-def size_varies(name: str, dimension: int, view: View) -> bool:
-    """Whether driving code passes for a variable a tensor with another size in a dimension each time."""
+def size_varies(name: str, dimension: int, view: View, asked: frozenset[str] = frozenset()) -> bool:
+    """Whether driving code passes for a variable a tensor with another size in a dimension each time.
+
+    `asked` are the variables of which that is being asked already: two may be made of each other in a loop.
+    """
     if name not in parameters(view.function):
         made = None if isinstance(view.function, (ast.Module, ast.Lambda)) else assigned_once(view.function, name)
         keeping = isinstance(made, ast.Call) and view.callee(made).removesuffix(".__call__") in _KEEPING
         given = made.args[0] if isinstance(made, ast.Call) and keeping and len(made.args) == 1 else None
-        kept = isinstance(given, ast.Name) and given.id != name and dimension in (0, 1)
-        return kept and isinstance(given, ast.Name) and size_varies(given.id, dimension, view)
+        asked |= {name}
+        if not isinstance(given, ast.Name) or given.id in asked or dimension not in (0, 1):
+            return False
+        return size_varies(given.id, dimension, view, asked)
     found = {size for passing in view.passed(name) for size in passing.sizes}
     return dimension in found or (bool(found) and _from_the_other_end(name, dimension, view) in found)
 

@@ -85,14 +85,19 @@ def element_of_array(node: ast.expr, view: View) -> bool:
     return isinstance(node, ast.Subscript) and _is_array(node.value, view)
 
 
-def kept_number(node: ast.expr, view: View) -> bool:
+def kept_number(node: ast.expr, view: View, asked: frozenset[str] = frozenset()) -> bool:
     """Whether `node` is a numpy number that an object, a list or the file keeps, of which Dynamo makes a constant where
-    a size is wanted; one that is computed while it traces is a tensor."""
+    a size is wanted; one that is computed while it traces is a tensor.
+
+    `asked` are the variables of which that is being asked already: two may be set to each other in a loop.
+    """
     if not _is_array(node, view) or element_of_array(node, view):
         return False
     if isinstance(node, ast.Name) and node.id not in _looped_over(view.function):
         made = assigned_once(view.function, node.id)
-        return node.id not in stored_names(view.function) if made is None else kept_number(made, view)
+        if made is None:
+            return node.id not in stored_names(view.function)
+        return node.id not in asked and kept_number(made, view, asked | {node.id})
     return isinstance(node, (ast.Attribute, ast.Name, ast.Subscript))
 
 
@@ -143,21 +148,25 @@ def is_time_step(index: ast.expr, view: View) -> bool:
     )
 
 
-def written_constant(node: ast.expr, view: View) -> bool:
+def written_constant(node: ast.expr, view: View, asked: frozenset[str] = frozenset()) -> bool:
     """A tensor made of Python numbers alone, `torch.tensor(3)` or `torch.div(n, 2) - 1`: Dynamo keeps its value.
 
-    Also through variables that are assigned once, but not from themselves (`n = n // 2`).
+    Also through variables that are assigned once, but not from themselves (`n = n // 2`) or from what is made of them:
+    `asked` are those of which that is being asked already.
     """
-    made = assigned_once(view.function, node.id) if isinstance(node, ast.Name) else node
-    if isinstance(node, ast.Name) and made is not None and _mentions(made, node.id):
+    made: ast.expr | None = node
+    if isinstance(node, ast.Name):
+        asked |= {node.id}
+        made = assigned_once(view.function, node.id)
+    if made is None or any(_mentions(made, name) for name in asked):
         return False
     if isinstance(made, (ast.BinOp, ast.Compare)):
         sides = (made.left, made.right) if isinstance(made, ast.BinOp) else (made.left, *made.comparators)
-        return all(written_constant(side, view) or is_number(side, view) for side in sides)
+        return all(written_constant(side, view, asked) or is_number(side, view) for side in sides)
     if not isinstance(made, ast.Call) or not view.callee(made).startswith("torch.") or not made.args:
         return False
     if isinstance(made.func, ast.Attribute) and view.callee(made).startswith("torch.Tensor."):
-        return written_constant(made.func.value, view)
+        return written_constant(made.func.value, view, asked)
     return not isinstance(view.kind(made.args[0]), Tensor) and all(is_number(part, view) for part in made.args)
 
 

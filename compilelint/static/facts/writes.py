@@ -82,7 +82,8 @@ def memory_of(place: ast.expr, view: View) -> ast.expr:
     return place
 
 
-def _viewed(place: ast.expr, view: View) -> ast.expr | None:
+def _viewed(place: ast.expr, view: View, asked: frozenset[str] = frozenset()) -> ast.expr | None:
+    """What `place` is a view of; `asked` are the variables of which that is being asked already."""
     if isinstance(place, ast.Subscript):
         parts = place.slice.elts if isinstance(place.slice, ast.Tuple) else [place.slice]
         copies = any(isinstance(part, ast.List) or tensor_certainty(view.kind(part)) is not None for part in parts)
@@ -93,9 +94,9 @@ def _viewed(place: ast.expr, view: View) -> ast.expr | None:
         called = place.func
         is_view = isinstance(called, ast.Attribute) and called.attr in VIEWS and _may_be_tensor(called.value, view)
         return called.value if is_view and isinstance(called, ast.Attribute) else None
-    if isinstance(place, ast.Name):
+    if isinstance(place, ast.Name) and place.id not in asked:
         made = assigned_once(view.function, place.id)
-        return made if made is not None and _viewed(made, view) is not None else None
+        return made if made is not None and _viewed(made, view, asked | {place.id}) is not None else None
     return None
 
 
