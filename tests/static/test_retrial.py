@@ -413,6 +413,41 @@ def test_what_rules_read_of_a_caller_counts(project: Project) -> None:
     assert before != {finding.rule for finding in project.lint(None).findings}
 
 
+STATS = """class Stats:
+    def __init__(self):
+        self.count = 0
+
+    def push(self):
+        self.count += 1
+        return self.count
+
+SHARED = Stats()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("self.stats.push()", "if False:\n            self.stats.count = 0\n        self.stats.push()"),
+        ("self.stats.push()", "for _ in ():\n            self.stats.reset()\n        self.stats.push()"),
+        ("SHARED.push()", "shared = SHARED\n        shared.push()"),
+    ],
+)
+def test_what_a_caller_does_with_an_object_counts_in_the_methods_of_that(project: Project, old: str, new: str) -> None:
+    """Also where the walk does not tell: on a path that is not taken, by the variable that the object is called by."""
+    project.ops.write_text(
+        "import torch\nfrom pkg.model import SHARED\n\nclass Base(torch.nn.Module):\n    def forward(self, x):\n"
+        f"        {old}\n        return x\n"
+    )
+    project.model.write_text(
+        f"import torch\nfrom lib.ops import Base\n\n{STATS}\nclass Net(Base):\n"
+        "    def __init__(self):\n        super().__init__()\n        self.stats = Stats()\n"
+    )
+    before = project.lint(None).findings
+    assert project.edited(old, new)
+    assert before != project.lint(None).findings
+
+
 def test_a_function_that_tells_whether_its_argument_is_none_counts_where_it_is_asked(project: Project) -> None:
     project.ops.write_text("import torch\n\ndef given(x):\n    return x is not None\n")
     project.model.write_text(

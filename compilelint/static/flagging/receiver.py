@@ -6,23 +6,14 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.static.facts.questions import assigned_once
-from compilelint.static.facts.state import (
-    is_module,
-    own_names,
-    own_nodes,
-    own_statements,
-    parameters,
-    root_of,
-    same_place,
-    written,
-)
+from compilelint.static.facts.renewals import is_renewed
+from compilelint.static.facts.state import is_module, own_names, own_statements, parameters, root_of
 from compilelint.static.project.parts import FACT
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import UNKNOWN, Instance, Value, options
 
 _GIVING = frozenset({"enumerate", "zip", "list", "tuple", "reversed", "values", "items"})
 """What a loop over objects may call on the way to them."""
-_ANEW = ("reset", "clear", "restart", "start", "begin", "init", "setup")
 
 
 def is_of_first_object(frame: Frame) -> bool:
@@ -35,7 +26,7 @@ def is_of_first_object(frame: Frame) -> bool:
         root = _root(place)
         if not (isinstance(root, ast.Name) and root.id == "self"):
             return False
-        if isinstance(place, (ast.Attribute, ast.Subscript)) and _is_renewed(place, frame.caller):
+        if isinstance(place, (ast.Attribute, ast.Subscript)) and is_renewed(place, frame.caller.ref.node):
             return False
         frame = frame.caller
     return True
@@ -52,7 +43,7 @@ def is_of_module(frame: Frame) -> bool:
             return False
         place = place_called_on(frame, caller)
         root = _root(place)
-        if place is None or not isinstance(root, ast.Name) or _is_renewed(place, caller):
+        if place is None or not isinstance(root, ast.Name) or is_renewed(place, caller.ref.node):
             return False
         if root.id not in own_names(caller.ref.node):
             return _is_global(root.id, caller)
@@ -67,9 +58,11 @@ def place_called_on(frame: Frame, caller: Frame) -> ast.expr | None:
     it or a loop takes it from there; None for a local variable that is anything else."""
     node = _called_on(frame)
     root = _root(node)
-    if not isinstance(root, ast.Name) or root.id not in own_names(caller.ref.node) or caller.is_receiver(root):
+    if not isinstance(root, ast.Name) or caller.is_receiver(root):
         return node
     caller.tracer.program.note(caller.module.name, "body", line=caller.ref.line)
+    if root.id not in own_names(caller.ref.node):
+        return node
     sources = list(_bound_to(root.id, caller.ref.node))
     return sources[0] if len(sources) == 1 and isinstance(sources[0], (ast.Attribute, ast.Subscript)) else None
 
@@ -114,22 +107,6 @@ def _gone_through(node: ast.expr) -> ast.expr:
         else:
             break
     return node
-
-
-def _is_renewed(place: ast.expr, frame: Frame) -> bool:
-    """Whether a function sets what it calls a method of, something on the way to it or an attribute of it, or calls a
-    method of it that starts anew by its name."""
-    for node in own_nodes(frame.ref.node):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr.startswith(_ANEW) and same_place(node.func.value, place):
-                return True
-        elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and same_place(node.value, place):
-            return True
-    while isinstance(place, (ast.Attribute, ast.Subscript)):
-        if any(True for _ in written(place, frame.ref.node)):
-            return True
-        place = place.value
-    return False
 
 
 def _is_global(name: str, frame: Frame) -> bool:

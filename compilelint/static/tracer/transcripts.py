@@ -15,6 +15,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from compilelint.record import record
+from compilelint.static.facts.renewals import renewed_in
 from compilelint.static.facts.state import root_of
 from compilelint.static.object_attributes import Postponed
 from compilelint.static.project.definitions import ClassAttribute, ClassRef, FunctionRef, Outside, is_small
@@ -36,7 +37,7 @@ Words = tuple[object, ...]
 Replayed = tuple[Frame, list[int]]
 """A frame walked again, and the line of the file of each question that it asked, 0 for one that is no call."""
 Told = dict[str, Any]
-"""What is kept of a function: what is `seen` of it before it is walked, whether it was `shown` to rules, the `table` of
+"""What is kept of a function: what is `seen` of it without walking it, whether it was `shown` to rules, the `table` of
 its values, and its `frames`, each as mode, depth, how its caller runs, whether it drives models, its variables, what it
 asked, what it returned, and on which line of its body it asked each, -1 where that is not known."""
 Number = Callable[[FunctionRef, int], int]
@@ -373,9 +374,10 @@ def replay(told: Told, ref: FunctionRef, module: ModuleIndex, tracer: ReplayingT
 
 
 def _seen(ref: FunctionRef, parameters: Collection[str], tracer: Tracer) -> list[Any]:
-    """What is seen of the body of a function before it is walked: whether it is small, and how it uses parameters."""
+    """What is seen of the body of a function without walking it: whether it is small, how it uses parameters, and
+    which objects it renews, on any path."""
     used = uses(ref, tracer.table) if parameters else {}
-    return [is_small(ref.node), parameters, [used.get(name) for name in parameters]]
+    return [is_small(ref.node), parameters, [used.get(name) for name in parameters], *map(sorted, renewed_in(ref.node))]
 
 
 def _is_own(site: ast.AST | None) -> bool:
