@@ -158,8 +158,9 @@ class _Session:
         self.cache: Cache | None = None
         if cache is not None:
             names = {name: str(path) for name, path in zip(self.linted, self.files, strict=True)}
-            version = f"{chosen(settings.target_torch)} {settings.engine} {sorted(self.program.run_in_place)}"
-            context = context_of(self.base, names, version, own_code())
+            folders = [str(folder) for folder in self.program.roots], [str(folder) for folder in self.program.above]
+            about = f"{chosen(settings.target_torch)} {settings.engine} {sorted(self.program.run_in_place)} {folders}"
+            context = context_of(self.base, names, about, own_code())
             self.cache = Cache(cache, context, self.base, lambda *asked: self._dispatch.pattern(*asked), self._tried)
             self.program.last_look = self._last_look
 

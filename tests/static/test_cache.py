@@ -336,6 +336,23 @@ def test_whether_a_package_is_installed_counts(tmp_path: Path, monkeypatch: pyte
     assert lint([ops], settings, cache=cache).findings
 
 
+def test_a_folder_that_becomes_a_package_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script finds what lies beside it, a module of a package does not, whatever both are called."""
+    monkeypatch.chdir(tmp_path)
+    inner = tmp_path / "pkg" / "inner"
+    inner.mkdir(parents=True)
+    (tmp_path / "pkg" / "__init__.py").touch()
+    (inner / "sums.py").write_text("def total(x):\n    return x.sum()\n")
+    step = inner / "step.py"
+    step.write_text(
+        "import torch\nfrom sums import total\n@torch.compile\ndef f(x):\n    return x if total(x) > 0 else -x\n"
+    )
+    cache, settings = tmp_path / "cache", Settings(root=tmp_path)
+    assert lint([step], settings, cache=cache).findings
+    (inner / "__init__.py").touch()
+    assert not lint([step], settings, cache=cache).findings
+
+
 @pytest.mark.parametrize("damage", [b"", b"\n", b"{}", b"\xff\xfe", None])
 def test_damaged_entries_are_made_anew(tree: Path, tmp_path: Path, damage: bytes | None) -> None:
     cache = tmp_path / "cache"

@@ -85,7 +85,7 @@ class Program:
     """The files under lint and whatever project files they import.
 
     `roots` are the folders imports are looked up in: the parent of every top-level package that holds a linted file,
-    and the folder of every script. From the folder above that one, `models.net` names a script in `models/`.
+    and the folder of every script. From the folders `above` these, `models.net` names a script in `models/`.
     """
 
     def __init__(self, files: tuple[Path, ...]) -> None:
@@ -99,7 +99,7 @@ class Program:
         self.linted: tuple[str, ...] = ()
         self._packages: frozenset[str] = frozenset()
         self._names: dict[Path, str] = {}
-        self._above: list[Path] = []
+        self.above: list[Path] = []
         self._defined: dict[str, frozenset[str] | None] = {}
         self._found: dict[str, Path | None] = {}
         self._missed: dict[str, list[Path]] = {}
@@ -134,7 +134,7 @@ class Program:
             self._paths[name] = path
             self._names[path] = name
             linted.append(name)
-        self._above = [folder for folder in above if folder not in self.roots]
+        self.above = [folder for folder in above if folder not in self.roots]
         self.linted = tuple(linted)
         self.run_in_place = packages_run_in_place(zip(linted, files, strict=True))
         self._packages = frozenset(name.partition(".")[0] for name in linted if "." in name) | folders_towards(
@@ -183,7 +183,7 @@ class Program:
         if not all(part.isidentifier() for part in parts) or not self._is_project(parts):
             return None
         missed = self._missed.setdefault(name, [])
-        for root in self.roots if len(parts) == 1 else (*self.roots, *self._above):
+        for root in self.roots if len(parts) == 1 else (*self.roots, *self.above):
             base = root.joinpath(*parts)
             for candidate in (base / "__init__.py", base.with_suffix(".py")):
                 if candidate.is_file():

@@ -294,16 +294,16 @@ def own_code() -> str:
     return "\0".join([compilelint.__version__, *(f"{file}:{s.st_size}:{s.st_mtime_ns}" for s, file in stats)])
 
 
-def context_of(base: Path, names: dict[str, str], torch: str, stamp: str) -> str:
+def context_of(base: Path, names: dict[str, str], about: str, stamp: str) -> str:
     """All that an outcome depends on besides the content of files.
 
-    `base` is the folder that paths are shown relative to, `names` the linted modules and where they lie, `torch` the
-    version of the knowledge table, the engine and the packages that nobody installs, `stamp` that of compilelint's own
-    code.
+    `base` is the folder that paths are shown relative to, `names` the linted modules and where they lie, `about` the
+    version of the knowledge table, the engine, the packages that nobody installs and the folders that imports are
+    looked up in, `stamp` the state of compilelint's own code.
     """
     python = ".".join(map(str, sys.version_info))
     modules = (f"{name}\0{path}" for name, path in names.items())
-    text = "\0".join((stamp, python, torch, base.as_posix(), *modules))
+    text = "\0".join((stamp, python, about, base.as_posix(), *modules))
     return digest_of(text.encode(errors="surrogateescape"))
 
 
