@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.static.facts.questions import assigned_once
-from compilelint.static.facts.renewals import is_renewed
 from compilelint.static.facts.state import is_module, own_names, own_statements, parameters, root_of
+from compilelint.static.flagging.renewal import is_begun_anew
 from compilelint.static.project.parts import FACT
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import UNKNOWN, Instance, Value, options
@@ -26,7 +26,7 @@ def is_of_first_object(frame: Frame) -> bool:
         root = _root(place)
         if not (isinstance(root, ast.Name) and root.id == "self"):
             return False
-        if isinstance(place, (ast.Attribute, ast.Subscript)) and is_renewed(place, frame.caller.ref.node):
+        if isinstance(place, (ast.Attribute, ast.Subscript)) and is_begun_anew(place, frame.caller):
             return False
         frame = frame.caller
     return True
@@ -43,7 +43,7 @@ def is_of_module(frame: Frame) -> bool:
             return False
         place = place_called_on(frame, caller)
         root = _root(place)
-        if place is None or not isinstance(root, ast.Name) or is_renewed(place, caller.ref.node):
+        if place is None or not isinstance(root, ast.Name) or is_begun_anew(place, caller):
             return False
         if root.id not in own_names(caller.ref.node):
             return _is_global(root.id, caller)
