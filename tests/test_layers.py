@@ -52,7 +52,8 @@ LAYERS: dict[str, set[str]] = {
     "report": {"model", "notebook", "source"},
     "fix": {"model", "lines", "notebook", "source", "config"},
     "command": {
-        *("model", "config", "source", "static", "runtime", "merge", "sift", "report", "fix", "rulebook"),
+        *("model", "config", "fingerprint", "source", "static", "runtime", "merge", "sift", "report", "fix"),
+        "rulebook",
     },
     "pytest_plugin": {"model", "config", "runtime", "merge", "sift"},
     "cli": {"command", "config"},

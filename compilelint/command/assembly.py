@@ -43,8 +43,8 @@ def predicted(request: Request) -> tuple[tuple[Finding, ...], tuple[Failure, ...
     if request.given:
         from compilelint.command.stdin import lint_text
 
-        ((path, text),) = request.given.items()
-        return lint_text(shown(path, request.sources.cwd), text, settings)
+        (path,) = request.given
+        return lint_text(shown(path, request.sources.cwd), request.sources, settings)
     if request.options.context:
         return _predicted_in_context(request)
     from compilelint.static import lint
