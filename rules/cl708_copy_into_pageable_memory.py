@@ -30,9 +30,11 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.state import without_index
+from compilelint.static.facts.questions import last_name
+from compilelint.static.facts.state import parameters, without_index
 from compilelint.static.facts.turns import each_turn, is_host_device, on_device
 from compilelint.static.project.bindings import all_bound
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import UNKNOWN
 
 HAZARD = "host-sync"
@@ -50,6 +52,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         for keyword in node.keywords
     )
     into = without_index(node.func.value)
+    if isinstance(into, ast.Name) and into.id in parameters(view.function):
+        return
     name = into.attr if isinstance(into, ast.Attribute) else into.id if isinstance(into, ast.Name) else ""
     copied = view.kind(node.args[0])
     if asked and name in view.fact(pageable) and (copied == UNKNOWN or on_device(copied)) and each_turn(node, view):
@@ -63,8 +67,19 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 
 def pageable(module: ast.Module) -> tuple[str, ...]:
-    """The variables and attributes that a file sets to nothing but new tensors on the host that are not pinned."""
+    """The variables and attributes that a file sets to nothing but new tensors on the host that are not pinned.
+
+    None in a file that sets where tensors are made: `torch.set_default_device("cuda")`, `with torch.device("cuda"):`.
+    """
+    if any(map(_sets_default, nodes_in(module))):
+        return ()
     return tuple(sorted(name for name, calls in all_bound(module).items() if all(map(_is_pageable, calls))))
+
+
+def _sets_default(node: ast.AST) -> bool:
+    if isinstance(node, ast.withitem):
+        return isinstance(node.context_expr, ast.Call) and last_name(node.context_expr.func) == "device"
+    return isinstance(node, ast.Attribute) and node.attr in ("set_default_device", "set_default_tensor_type")
 
 
 def _is_pageable(made: ast.Call) -> bool:
@@ -130,6 +145,35 @@ def generate(model, ids: torch.Tensor, steps: int, device):
         kept.append(ids.to("cpu", non_blocking=True))
     last.copy_(ids, non_blocking=True)
     return host, late, there, kept
+
+
+@torch.no_grad()
+def fill(model, ids, steps, host_rows):
+    for step in range(steps):
+        ids = model(ids).argmax(-1)
+        host_rows.copy_(ids, non_blocking=True)
+    return ids
+
+
+def rows_of(ids):
+    host_rows = torch.empty(8)
+    return host_rows.copy_(ids)
+""",
+    ),
+    Example(
+        code="""\
+import torch
+
+torch.set_default_device("cuda")
+
+
+@torch.no_grad()
+def generate(model, ids: torch.Tensor, steps: int):
+    static = torch.zeros(8)
+    for step in range(steps):
+        ids = model(ids).argmax(-1)
+        static.copy_(ids, non_blocking=True)
+    return static
 """,
     ),
 )
