@@ -10,7 +10,8 @@ An input belongs to the caller, and a graph that changes its shape would leave t
 ends the graph there (GB0148), lets Python make the call and starts another graph behind it.
 
 ## Write instead
-The same method without the underscore, which makes a view and costs nothing: `x = x.unsqueeze(1)`.
+The same method without the underscore, which makes a view and costs nothing: `x = x.unsqueeze(1)`. What `resize_` and
+`set_` do has no such form: do it before the compiled code runs.
 
 ## Limits
 The same on what the function computed itself compiles, and so does writing into an input's values (`x.zero_()`). A
@@ -34,6 +35,8 @@ HAZARD = "graph-break"
 RESHAPING = frozenset(
     "unsqueeze_ squeeze_ transpose_ t_ swapaxes_ swapdims_ as_strided_ resize_ resize_as_ set_ detach_".split()
 )
+WITHOUT_VIEW = frozenset({"resize_", "resize_as_", "set_"})
+"""Those that put other memory there."""
 WATCH = Watch(nodes=(ast.Call,), names=RESHAPING)
 
 
@@ -43,10 +46,14 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     receiver = node.func.value
     if tensor_certainty(view.kind(receiver)) is not None and _is_input(receiver, view):
+        does = "detaches" if node.func.attr == "detach_" else "changes the shape of"
+        name = view.text(receiver)
         yield Hit(
             node,
-            f"`{view.text(node)}` changes the shape of a tensor that compiled code was given: the graph splits here",
-            f"make a view instead: `{view.text(receiver)} = {view.text(receiver)}.{node.func.attr.rstrip('_')}(…)`",
+            f"`{view.text(node)}` {does} a tensor that compiled code was given: the graph splits here",
+            "give it that shape before the compiled code runs, or use a tensor made here"
+            if node.func.attr in WITHOUT_VIEW
+            else f"make a view instead: `{name} = {name}.{node.func.attr.rstrip('_')}(…)`",
             "likely",
         )
 
@@ -119,6 +126,7 @@ class Table(nn.Module):
         self.table.t_()  # ~
         same = x
         same.squeeze_(0)  # ~
+        self.table.detach_()  # ~
         return h + self.table.sum() + same
 """,
         run="(Table(), [(torch.ones(1, 4),)])",
