@@ -50,7 +50,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         traced = view.torch >= INVERTED_FROM
     elif isinstance(node, (ast.BinOp, ast.AugAssign)):
         left, right = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
-        sides, names = [left, right], [("__matmul__", "__imatmul__"), ("__rmatmul__",)]
+        in_place = ("__imatmul__",) if isinstance(node, ast.AugAssign) else ()
+        sides, names = [left, right], [(*in_place, "__matmul__"), ("__rmatmul__",)]
         beside_tensor = any(tensor_certainty(view.kind(side)) is not None for side in sides)
         traced = view.torch >= INVERTED_FROM and not beside_tensor
     else:
