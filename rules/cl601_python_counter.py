@@ -38,7 +38,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.counting import read_by_methods, stepped, steps_after_reads
+from compilelint.static.facts.counting import is_restored, read_by_methods, stepped, steps_after_reads
 from compilelint.static.facts.kept_numbers import stay_constant
 from compilelint.static.facts.state import (
     first_read,
@@ -47,14 +47,11 @@ from compilelint.static.facts.state import (
     is_module,
     is_same_object_next_call,
     is_text,
-    mentions,
     of_module_or_global,
     outlives_call,
-    own_nodes,
     root_of,
     used_at,
     without_alias,
-    written,
 )
 from compilelint.static.values import Value, options
 
@@ -111,7 +108,7 @@ def _moved_and_read(node: ast.AST, target: ast.expr, view: View) -> tuple[ast.ex
     if isinstance(node, ast.Attribute):
         step = _stepped_by_caller(node, view.module)
         return None if step is None or first_read(node, view) is not node else (step, node)
-    if _restored(target, node, view):
+    if is_restored(target, node, view):
         return None
     read = first_read(target, view)
     if any(True for _ in read_by_methods(target, read.lineno, view.function, view.module)):
@@ -124,20 +121,6 @@ def _stepped_by_caller(node: ast.AST, module: ast.Module) -> ast.expr | None:
     if not (isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)):
         return None
     return steps_after_reads(module).get(node)
-
-
-def _restored(target: ast.expr, step: ast.AST, view: View) -> bool:
-    """Whether the function also sets the place from scratch, or steps it back."""
-    for statement, value in written(target, view.function):
-        if isinstance(statement, ast.AugAssign):
-            if isinstance(step, ast.AugAssign) and type(statement.op) is not type(step.op):
-                return True
-        elif value is None or not mentions(value, target):
-            return True
-    return any(
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.startswith("reset")
-        for node in own_nodes(view.function)
-    )
 
 
 def _last_name(target: ast.expr) -> str:

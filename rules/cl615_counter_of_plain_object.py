@@ -30,6 +30,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.counting import is_restored
 from compilelint.static.facts.state import (
     class_node,
     first_read,
@@ -52,8 +53,10 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     place = node.target
     if not (isinstance(place, ast.Attribute) and ast.unparse(place.value) == "self"):
         return
-    if view.keeps("int") or of_module_or_global(place, view) or _starts_over(place, node, view):
+    if view.keeps("int") or _starts_over(place, node, view):
         return
+    if of_module_or_global(place, view) and not is_restored(place, node, view):
+        return  # CL601 tells that each call compiles again
     if not _is_number(node.value) or tensors_in(held(place, view)):
         return
     spellings = [place, *_properties(place, view)]

@@ -6,7 +6,16 @@ import ast
 from collections.abc import Iterator
 from functools import lru_cache
 
-from compilelint.static.facts.state import functions_in, own_nodes, own_statements, root_of, same_place
+from compilelint.rule import View
+from compilelint.static.facts.state import (
+    functions_in,
+    mentions,
+    own_nodes,
+    own_statements,
+    root_of,
+    same_place,
+    written,
+)
 from compilelint.static.project.syntax import nodes_in
 
 
@@ -56,3 +65,17 @@ def _methods_beside(method: ast.AST, module: ast.Module) -> dict[str, ast.Functi
     """The methods of the class that a method stands in, by name."""
     owners = (node for node in nodes_in(module) if isinstance(node, ast.ClassDef) and method in node.body)
     return {part.name: part for owner in owners for part in owner.body if isinstance(part, ast.FunctionDef)}
+
+
+def is_restored(target: ast.expr, step: ast.AST, view: View) -> bool:
+    """Whether the function also sets the place from scratch, or steps it back."""
+    for statement, value in written(target, view.function):
+        if isinstance(statement, ast.AugAssign):
+            if isinstance(step, ast.AugAssign) and type(statement.op) is not type(step.op):
+                return True
+        elif value is None or not mentions(value, target):
+            return True
+    return any(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.startswith("reset")
+        for node in own_nodes(view.function)
+    )
