@@ -10,11 +10,11 @@ import torch
 from torch import nn
 
 class Net(nn.Module):
-    def __init__(self, flag, verbose, debug_level{default}):
+    def __init__(self, flag, verbose{default}, debug_level=0):
         super().__init__()
         self.flag, self.verbose, self.debug_level = flag, verbose, debug_level
 
-    def forward(self, x: torch.Tensor, *, debug: bool):
+    def forward(self, x: torch.Tensor, *, debug: bool = False):
         {body}
         return x
 """
@@ -44,10 +44,30 @@ class Net(nn.Module):
     ],
 )
 def test_what_a_flag_for_debugging_guards(body: str, expected: str) -> None:
-    found = check(MODEL.format(body=body, default=""))
+    found = check(MODEL.format(body=body, default="=False"))
     assert {finding.confidence for finding in found if finding.rule == "CL401"} == {expected}
 
 
 def test_a_flag_that_is_known_to_be_set_guards_nothing() -> None:
     known = "self.verbose = True\n        if self.verbose: print(x)"
     assert [finding.confidence for finding in check(MODEL.format(body=known, default="=0"))] == ["certain"]
+
+
+@pytest.mark.parametrize(("default", "expected"), [("=False", "possible"), ("=None", "possible"), ("=True", "certain")])
+def test_a_flag_that_is_on_by_default_guards_nothing(default: str, expected: str) -> None:
+    found = check(MODEL.format(body="if self.verbose: print(x)", default=default))
+    assert [finding.confidence for finding in found] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("flag", "expected"),
+    [
+        ("os.environ.get('NET_DEBUG') == '1'", "possible"),
+        ("bool(os.getenv('NET_DEBUG', ''))", "possible"),
+        ("config.debug", "certain"),
+    ],
+)
+def test_a_flag_of_the_environment_is_off(flag: str, expected: str) -> None:
+    text = f"import os\nfrom net import config\nDEBUG = {flag}\n" + MODEL.format(body="if DEBUG: print(x)", default="")
+    found = [finding for finding in check({"model.py": text, "net.py": "import config"}) if finding.rule == "CL401"]
+    assert [finding.confidence for finding in found] == [expected]

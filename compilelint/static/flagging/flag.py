@@ -10,6 +10,7 @@ from compilelint.model import CONFIDENCES, Confidence, Engine, Finding, Span
 from compilelint.rule import Hit, RegionKind, Rule
 from compilelint.static.flagging.capture import as_captured
 from compilelint.static.flagging.combine import Key
+from compilelint.static.flagging.debugging import is_for_debugging
 from compilelint.static.flagging.dispatch import Dispatch, asking
 from compilelint.static.flagging.origins import definition
 from compilelint.static.flagging.view import FrameView, Scope
@@ -128,7 +129,7 @@ class Flagger:
         path = view.frame.tracer.display(view.frame.module)
         key = (rule.code, path, span)
         most: Confidence = "likely" if _may_be_passed_over(hit.node, view) else self.most
-        if _is_for_debugging(hit.node, view):
+        if is_for_debugging(hit.node, view):
             most = "possible"
         confidence = max(hit.confidence, self.most, most, key=CONFIDENCES.index)
         known = self._found.get(key)
@@ -185,40 +186,6 @@ def _may_be_passed_over(node: ast.AST, view: FrameView) -> bool:
             return False
         below = parent
     return False
-
-
-_DEBUGGING = frozenset({"debug", "dbg", "debugging", "verbose", "verbosity"})
-
-
-def _is_for_debugging(node: ast.AST, view: FrameView) -> bool:
-    """Whether a node runs only under a flag like `self.verbose` that may not be set, or for an assert that fails."""
-    below = node
-    for parent in view.parents(node):
-        flags: list[ast.expr] = []
-        if isinstance(parent, (ast.If, ast.IfExp)):
-            body = parent.body if isinstance(parent, ast.If) else [parent.body]
-            flags = [parent.test] if below in body else []
-        elif isinstance(parent, ast.BoolOp) and isinstance(parent.op, ast.And) and isinstance(below, ast.expr):
-            flags = parent.values[: parent.values.index(below)]
-        elif isinstance(parent, ast.Assert) and below is parent.msg:
-            return True
-        if any(_asks_to_debug(flag) and not isinstance(view.kind(flag), Const) for flag in flags):
-            return True
-        below = parent
-    return False
-
-
-def _asks_to_debug(test: ast.expr) -> bool:
-    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
-    return any(_DEBUGGING & _words_of(part) for part in parts)
-
-
-def _words_of(flag: ast.expr) -> set[str]:
-    """The words in the name of a flag, or of a level that is compared with a number."""
-    if isinstance(flag, ast.Compare) and isinstance(flag.ops[0], (ast.Gt, ast.GtE, ast.Eq)):
-        flag = flag.left
-    name = flag.attr if isinstance(flag, ast.Attribute) else flag.id if isinstance(flag, ast.Name) else ""
-    return set(name.lower().split("_"))
 
 
 def _unresumable(node: ast.AST, view: FrameView) -> str | None:
