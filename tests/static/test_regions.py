@@ -253,6 +253,7 @@ def test_public_functions_of_a_package_are_assumed_to_be_compiled() -> None:
         "pkg/scripts/ops.py",
         "pkg/image_utils.py",
         "pkg/evaluation.py",
+        "pkg/val.py",
         "pkg/__main__.py",
     ],
 )
@@ -264,6 +265,22 @@ def test_public_functions_around_a_model_are_not(path: str) -> None:
         "pkg/scripts/__init__.py": "",
     }
     assert not probe({**files, path: PUBLIC}).findings
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("Matcher", {"run"}),
+        ("Predictors", {"run"}),
+        ("PosePredictor", set()),
+        ("DepthValidator", set()),
+        ("FeatureExtractor", set()),
+    ],
+)
+def test_methods_of_classes_that_drive_models_are_not(name: str, found: set[str]) -> None:
+    text = f"import torch\nclass {name}:\n    def run(self, x: torch.Tensor):\n        return probe(x)\n"
+    seen = probe({"pkg/__init__.py": "", "pkg/pose.py": text})
+    assert {function.rpartition(".")[2] for function in seen.functions()} == found
 
 
 STAND_IN = """

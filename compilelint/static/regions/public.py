@@ -31,7 +31,8 @@ _HOST_WORDS = frozenset(
         "pipeline pipelines processing processor processors tokenization tokenizer tokenizers extraction engine "
         "engines env envs environment environments worker workers executor entrypoints runtime launcher checkpoint "
         "checkpointing quantizers integrations commands agents collectors monitor profiler elasticity samplers sampler "
-        "inference inferer inferers loader loaders handlers apps visualize attack attacks builder builders dataio "
+        "inference inferer inferers val validation validator validators evaluator "
+        "evaluators tuner tuners loader loaders handlers apps visualize attack attacks builder builders dataio "
         "alignment metadata allocator generator generators watermarking chat gym"
     ).split()
 )
@@ -43,7 +44,7 @@ _MEDIA_MODULES = frozenset({"image_utils", "audio_utils", "video_utils"})
 _HOST_CLASSES = re.compile(
     "(?:Pipeline|Processor|Preprocess|Tokenizer|Extractor|Engine|Env|Trainer|Loader|Dataset|Collator|Quantizer|Worker|"
     "Runner|Executor|Sampler|Manager|Logger|Writer|Reader|Client|Server|Inferer|Handler|Ensemble|Builder|Store|Monitor|"
-    "Plotter|Queue)(?![a-z])"
+    "Plotter|Queue|Validator|Predictor|Evaluator|Exporter|Tuner|Callback)(?![a-z])"
 )
 """Words in the names of classes whose methods drive models."""
 _OUTSIDE_PREFIXES = (
