@@ -101,6 +101,19 @@ def generate(model, ids, steps):
             torch.cuda.synchronize()  # ~
             last = None
     return ids
+
+
+@torch.no_grad()
+def generate_in_blocks(model, ids, steps):
+    block = None
+    for step in range(steps):
+        if block is None:
+            torch.cuda.synchronize()  # ~
+            block = torch.empty(8)
+        ids = model(ids).argmax(-1)
+        if step > 7:
+            block = None
+    return ids
 """,
     ),
     Example(

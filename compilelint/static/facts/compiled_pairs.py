@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from functools import lru_cache
 
 from compilelint.record import record
 from compilelint.static.facts.state import functions_in, own_nodes
 from compilelint.static.project.compiled_names import namesakes
+from compilelint.static.project.definitions import assignments
 
 
 @record(frozen=True, slots=True)
@@ -26,13 +26,13 @@ def compiled_pairs(module: ast.Module) -> tuple[CompiledPair, ...]:
     """Each `a = torch.compile(b)` of the file; also one of `a` and `c` where `c = b` stands beside it."""
     found = []
     for function in (module, *functions_in(module)):
-        assigned = [pair for node in own_nodes(function) if isinstance(node, ast.Assign) for pair in _pairs(node)]
+        assigned = [pair for node in own_nodes(function) if isinstance(node, ast.Assign) for pair in assignments(node)]
         for target, value in assigned:
             if isinstance(value, ast.Call) and value.args and ast.unparse(value.func) == "torch.compile":
                 compiled = ast.unparse(value.args[0])
                 names = [ast.unparse(other) for other, named in assigned if _is(other, named, compiled)]
-                pair = (ast.unparse(target), function, value.lineno)
-                found += [CompiledPair(pair[0], name, *pair[1:]) for name in (compiled, *names)]
+                spelled, line = ast.unparse(target), value.lineno
+                found += [CompiledPair(spelled, name, function, line) for name in (compiled, *names)]
     return tuple(found)
 
 
@@ -44,15 +44,6 @@ def runs_of(pair: CompiledPair, function: ast.AST, module: ast.Module) -> list[i
     here = [other.line for other in compiled_pairs(module) if other.compiled == name and other.function is function]
     since = min(here) if here and name.isidentifier() else 0
     return [line for line in _lines_of_calls(name, function) if line > since]
-
-
-def _pairs(assigned: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Each place that an assignment sets, with what it is set to: two of `self.net, self.n = net, 3`."""
-    for target in assigned.targets:
-        if isinstance(target, ast.Tuple) and isinstance(assigned.value, ast.Tuple):
-            yield from zip(target.elts, assigned.value.elts, strict=False)
-        else:
-            yield target, assigned.value
 
 
 def _is(target: ast.expr, value: ast.expr, name: str) -> bool:

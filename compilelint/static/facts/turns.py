@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from compilelint.rule import View
+from compilelint.static.facts.state import written
 from compilelint.static.values import UNKNOWN, Const, Tensor, Value, options, tensor_certainty
 
 READERS = frozenset({"cpu", "numpy", "item", "tolist"})
@@ -48,23 +49,24 @@ def _is_once(branch: ast.If, around: list[ast.AST]) -> bool:
         }
         return isinstance(test.left, ast.Name) and test.left.id in counted
     place, unset = _tested_place(test)
-    return bool(place) and any(
-        _sets_otherwise(statement.value, unset)
-        for part in branch.body
-        for statement in ast.walk(part)
-        if isinstance(statement, ast.Assign) and place in map(ast.unparse, statement.targets)
-    )
+    if place is None:
+        return False
+    inside = [statement for statement, _ in written(place, branch)]
+    loops = [loop for loop in around if isinstance(loop, (ast.For, ast.While))]
+    if any(statement not in inside for loop in loops for statement, _ in written(place, loop)):
+        return False  # another turn may set it back
+    return any(isinstance(statement, ast.Assign) and _sets_otherwise(statement.value, unset) for statement in inside)
 
 
-def _tested_place(test: ast.expr) -> tuple[str, bool]:
-    """Which variable or attribute a test asks for, and whether the branch runs while it is false or None."""
+def _tested_place(test: ast.expr) -> tuple[ast.expr | None, bool]:
+    """The variable or attribute that a test asks for, and whether the branch runs while it is false or None."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         place, unset = _tested_place(test.operand)
         return place, not unset
     if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is) and len(test.ops) == 1:
         is_none = isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value is None
-        return (ast.unparse(test.left), True) if is_none else ("", False)
-    return (ast.unparse(test), False) if isinstance(test, (ast.Name, ast.Attribute)) else ("", False)
+        return (test.left, True) if is_none else (None, False)
+    return (test, False) if isinstance(test, (ast.Name, ast.Attribute)) else (None, False)
 
 
 def _sets_otherwise(value: ast.expr, unset: bool) -> bool:

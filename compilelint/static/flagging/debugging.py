@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from compilelint.static.facts.state import functions_in, own_statements, parameters
+from compilelint.static.facts.state import functions_in, own_statements, parameters, same_place
 from compilelint.static.flagging.view import FrameView
+from compilelint.static.project.definitions import assignments
 from compilelint.static.tracer.binding import defaults
 from compilelint.static.values import Const
 
@@ -78,12 +79,6 @@ def _values(flag: ast.expr, view: FrameView) -> Iterator[ast.expr]:
 
 def _assigned(place: ast.expr, scope: ast.AST) -> Iterator[ast.expr]:
     """What a function or file sets a place to, also as one of several: `self.a, self.b = a, b`."""
-    spelled = ast.unparse(place)
     for node in own_statements(scope):
-        if not isinstance(node, ast.Assign):
-            continue
-        for target in node.targets:
-            pairs: Iterable[tuple[ast.expr, ast.expr]] = [(target, node.value)]
-            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
-                pairs = zip(target.elts, node.value.elts, strict=False)
-            yield from (value for part, value in pairs if ast.unparse(part) == spelled)
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            yield from (value for target, value in assignments(node) if same_place(target, place))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from compilelint.static.facts.questions import assigned_once
 from compilelint.static.facts.state import is_module, own_names, own_statements, parameters, root_of
-from compilelint.static.flagging.renewal import is_begun_anew
+from compilelint.static.flagging.begun_anew import is_begun_anew
 from compilelint.static.project.parts import FACT
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import UNKNOWN, Instance, Value, options
