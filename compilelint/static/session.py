@@ -17,7 +17,7 @@ from compilelint.model import Failure, Finding
 from compilelint.record import record
 from compilelint.rulebook import load_rules
 from compilelint.source import Sources
-from compilelint.static.flagging.combine import Surest, combined
+from compilelint.static.flagging.combine import Surest, reported, surest_of
 from compilelint.static.project.places import real_paths, shown
 from compilelint.static.project.program import Program
 from compilelint.static.units.cache import Cache, context_of, own_code
@@ -131,6 +131,10 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
+class _UnknownError(Exception):
+    """What was kept of the run before does not tell all that this one needs."""
+
+
 class _Session:
     """One run over one set of files. `watch` sees every frame, for which all is walked in this process."""
 
@@ -167,27 +171,48 @@ class _Session:
     def run(self) -> StaticResult:
         """What an earlier run gave, if nothing that it read has changed, else what this one does."""
         kept = self.cache.last_run(self.settings.entry_points) if self.cache is not None else None
-        return self._run() if kept is None else StaticResult(kept.findings, kept.unread)
+        if kept is not None:
+            return StaticResult(kept.findings, kept.unread)
+        try:
+            return self._run()
+        except _UnknownError:
+            assert self.cache is not None
+            self.cache.forget_last_run()
+            return self._run()
 
     def _run(self) -> StaticResult:
         """Walk every region of every file, then the public functions that none of them entered."""
+        self._workers, self._entered, self._surest, self._done = None, set(), Surest(), 0
         tasks = [Task(unit) for unit in units([*zip(self.linted, map(_size_of, self.files), strict=True)])]
         if self.settings.entry_points:
             tasks.append(Task((), self.settings.entry_points))
         with ExitStack() as stack:
             first = self._outcomes(tasks, stack)
+            if self.cache is not None and not self.cache.knows(name for outcome in first for name in outcome.public):
+                raise _UnknownError
             # What a real region reaches is reported as that region's.
-            second = self._outcomes(second_pass(zip(tasks, first, strict=True), self._entered), stack)
-        outcomes = [*first, *second]
+            others = second_pass(zip(tasks, first, strict=True), self._entered)
+            second = self._outcomes(others, stack)
+        outcomes, tasks = [*first, *second], [*tasks, *others]
+        self._fetch_claimed(tasks, outcomes)
         fallbacks = frozenset(code for outcome in outcomes for code in outcome.fallbacks)
-        findings = combined((outcome.findings for outcome in outcomes), fallbacks)
+        surest = surest_of(outcome.findings for outcome in outcomes)
         unread = tuple(_one_each(failure for outcome in outcomes for failure in outcome.unread))
         failures = tuple(_one_each(failure for outcome in outcomes for failure in outcome.failures))
         if self.cache is not None:
             if not failures:
-                self.cache.keep_run(self.settings.entry_points, findings, unread)
+                self.cache.keep_run(self.settings.entry_points, tasks, surest, unread)
             self.cache.trim()
-        return StaticResult(findings, (*unread, *failures))
+        return StaticResult(reported(surest.values(), fallbacks), (*unread, *failures))
+
+    def _fetch_claimed(self, tasks: Sequence[Task], outcomes: Sequence[Outcome]) -> None:
+        """Have the findings that count now, and were kept with a task that no longer has them."""
+        for key, position in self._surest.wanted():
+            assert self.cache is not None
+            try:
+                outcomes[position].findings += (self.cache.finding(tasks[position], key),)
+            except LookupError:
+                raise _UnknownError from None
 
     def shown(self, path: Path) -> str:
         """A file's path as findings show it."""
@@ -219,9 +244,10 @@ class _Session:
     def _settle(self, position: int, outcome: Outcome) -> None:
         """Keep of an outcome what the end of the run asks for: there may be hundreds, each about the same files."""
         outcome.findings = self._surest.of(outcome.findings, self._done + position)
+        self._surest.claim(outcome.claims, self._done + position)
         self._entered |= outcome.entered
         outcome.entered = outcome.asked = outcome.absent = frozenset()
-        outcome.read, outcome.told = {}, b""
+        outcome.read, outcome.told, outcome.claims = {}, b"", ()
 
     def _work_out(self, tasks: Sequence[Task], arrived: Arrived, stack: ExitStack) -> None:
         if self._workers is None and self.jobs and len(tasks) > 1:

@@ -391,12 +391,90 @@ def test_a_run_in_which_a_file_changed_is_not_kept(tmp_path: Path, second: str) 
     file.write_bytes(b"x = 1\n")
     contents = {"as it was": digest_of(b"x = 0\n"), "as it is": digest_of(b"x = 1\n")}
     cache = Cache(tmp_path / "cache", "context", tmp_path, nothing, untried)
-    for name, content in (("a", contents["as it is"]), ("b", contents[second])):
-        cache.put(Task((name,)), Outcome(read={file.as_posix(): Reading(content)}))
-    cache.keep_run((), (), ())
+    tasks = [Task(("a",)), Task(("b",))]
+    for task, content in zip(tasks, (contents["as it is"], contents[second]), strict=True):
+        cache.put(task, Outcome(read={file.as_posix(): Reading(content)}))
+    cache.keep_run((), tasks, {}, ())
     kept = Cache(tmp_path / "cache", "context", tmp_path, nothing, untried).last_run(())
     assert kept == (Outcome() if second == "as it is" else None)
     assert Cache(tmp_path / "cache", "context", tmp_path, nothing, untried).last_run(("m:f",)) is None
+
+
+USER = "import torch\nfrom lib.ops import f\n@torch.compile\ndef g(x):\n    return {}\n"
+
+
+@pytest.fixture
+def two_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, Path]:
+    """A file that breaks the graph, and two in units of their own whose regions lead there."""
+    monkeypatch.chdir(tmp_path)
+    files = tmp_path / "first" / "m.py", tmp_path / "second" / "m.py", tmp_path / "lib" / "ops.py"
+    for file, text in zip(files, (USER.format("f(x)"), USER.format("f(x)"), OPS), strict=True):
+        file.parent.mkdir()
+        file.with_name("__init__.py").touch()
+        file.write_text(text)
+    return files
+
+
+def test_a_finding_that_only_another_task_has_left_is_that_one(
+    two_users: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, settings = tmp_path / "cache", Settings(root=tmp_path)
+
+    def breaks() -> list[str]:
+        result = lint(two_users, settings, cache=cache)
+        assert result == lint(two_users, settings)
+        return [finding.region[0].path for finding in result.findings if finding.path == "lib/ops.py"]
+
+    assert breaks() == ["first/m.py"]
+    walked: list[Task] = []
+    put = Cache.put
+    monkeypatch.setattr(Cache, "put", lambda self, task, outcome: (walked.append(task), put(self, task, outcome)))
+    for text, where in (("x", "second/m.py"), ("f(x)", "first/m.py"), ("f(x) + 1", "first/m.py")):
+        two_users[0].write_text(USER.format(text))
+        walked.clear()
+        assert breaks() == [where]
+        assert {task.modules for task in walked if task.public is None} == {("first.m",)}
+
+
+def test_tasks_that_no_change_concerns_are_not_opened(
+    two_users: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, settings = tmp_path / "cache", Settings(root=tmp_path)
+    lint(two_users, settings, cache=cache)
+    opened: list[str] = []
+    open_entry = Cache._opened
+    monkeypatch.setattr(Cache, "_opened", lambda self, file: (opened.append(file.name), open_entry(self, file))[1])
+    two_users[0].write_text(USER.format("f(x) + 1"))
+    assert lint(two_users, settings, cache=cache) == lint(two_users, settings)
+    assert len(opened) == 1
+    opened.clear()
+    # Whether another unit enters a function that was not there before is not known: all entries tell.
+    two_users[0].write_text(USER.format("f(x) + 1") + APPENDED[1])
+    assert lint(two_users, settings, cache=cache) == lint(two_users, settings)
+    assert len(set(opened)) > 2
+
+
+@pytest.mark.parametrize("gone", ["before", "meanwhile"])
+def test_entries_that_another_run_removes_are_made_anew(
+    two_users: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: str
+) -> None:
+    cache, settings = tmp_path / "cache", Settings(root=tmp_path)
+    lint(two_users, settings, cache=cache)
+    two_users[0].write_text(USER.format("x"))
+
+    def remove() -> None:
+        for entry in cache.glob("*.json"):
+            entry.unlink()
+
+    if gone == "before":
+        run_kept = max(cache.glob("*.json"), key=lambda entry: entry.stat().st_mtime_ns)
+        data = run_kept.read_bytes()
+        remove()
+        run_kept.write_bytes(data)
+    else:
+        fetch = Cache.finding
+        monkeypatch.setattr(Cache, "finding", lambda self, *about: (remove(), fetch(self, *about))[1])
+    assert lint(two_users, settings, cache=cache) == lint(two_users, settings)
 
 
 def test_what_cannot_be_kept_is_worked_out(tree: Path, tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from compilelint.model import CONFIDENCES, Finding, Hazard, Span
 
 Key = tuple[str, str, Span]
 """Rule, path and place: findings that agree in these are one."""
+Claim = tuple[Key, int]
+"""A finding by its key, and how sure it is: the less, the surer."""
 
 
 class Surest:
@@ -19,26 +21,42 @@ class Surest:
 
     def __init__(self) -> None:
         self._ranks: dict[Key, tuple[int, int]] = {}
+        self._claimed: dict[Key, tuple[int, int]] = {}
 
     def of(self, findings: Iterable[Finding], position: int) -> tuple[Finding, ...]:
         """Those of the findings of the part at `position` that none is better than so far."""
-        return tuple(finding for finding in findings if self._is_best(finding, position))
+        return tuple(finding for finding in findings if self._is_best(*claim_of(finding), position))
 
-    def _is_best(self, finding: Finding, position: int) -> bool:
-        key = (finding.rule, finding.path, finding.span)
-        rank = (CONFIDENCES.index(finding.confidence), position)
+    def claim(self, claims: Iterable[Claim], position: int) -> None:
+        """Have the part at `position` hold such findings too, of which no more is known."""
+        for key, sure in claims:
+            if self._is_best(key, sure, position):
+                self._claimed[key] = (sure, position)
+
+    def wanted(self) -> Iterator[tuple[Key, int]]:
+        """The surest findings of which no more is known, each with the position of its part."""
+        return ((key, rank[1]) for key, rank in self._claimed.items() if self._ranks[key] == rank)
+
+    def _is_best(self, key: Key, sure: int, position: int) -> bool:
+        rank = (sure, position)
         if self._ranks.setdefault(key, rank) < rank:
             return False
         self._ranks[key] = rank
         return True
 
 
-def combined(parts: Iterable[Sequence[Finding]], fallbacks: frozenset[str]) -> tuple[Finding, ...]:
-    """The findings of all `parts` by file and line: of those for one place the surest, of equals the first.
+def claim_of(finding: Finding) -> Claim:
+    """What tells which of several findings for one place counts."""
+    return (finding.rule, finding.path, finding.span), CONFIDENCES.index(finding.confidence)
 
-    `fallbacks` are the rules that are silent on lines where another rule names a break, or the same hazard. Equal
-    fingerprints are numbered apart.
-    """
+
+def combined(parts: Iterable[Sequence[Finding]], fallbacks: frozenset[str]) -> tuple[Finding, ...]:
+    """The findings of all `parts` by file and line: of those for one place the surest, of equals the first."""
+    return reported(surest_of(parts).values(), fallbacks)
+
+
+def surest_of(parts: Iterable[Iterable[Finding]]) -> dict[Key, Finding]:
+    """Of the findings of all parts for one place the surest, of equals the first."""
     found: dict[Key, Finding] = {}
     for part in parts:
         for finding in part:
@@ -46,8 +64,16 @@ def combined(parts: Iterable[Sequence[Finding]], fallbacks: frozenset[str]) -> t
             known = found.get(key)
             if known is None or CONFIDENCES.index(known.confidence) > CONFIDENCES.index(finding.confidence):
                 found[key] = finding
-    kept = _without_overlaps(found.values(), fallbacks)
-    return tuple(number_apart(sorted(kept, key=_place)))
+    return found
+
+
+def reported(findings: Collection[Finding], fallbacks: frozenset[str]) -> tuple[Finding, ...]:
+    """Findings, one for each place, by file and line.
+
+    `fallbacks` are the rules that are silent on lines where another rule names a break, or the same hazard. Equal
+    fingerprints are numbered apart.
+    """
+    return tuple(number_apart(sorted(_without_overlaps(findings, fallbacks), key=_place)))
 
 
 def _place(finding: Finding) -> tuple[object, ...]:

@@ -1,14 +1,15 @@
 """Outcomes kept between runs, each with what it depends on.
 
-An entry is one file: a line with the digests of the two that follow, two lines of JSON, and transcripts of functions,
-see `units.told`. The first is the outcome, and the contents of the files that were read; what was looked into of each
-is in the second, which is read where one has changed. An entry is written beside its place and moved there, so that
-a reader sees a whole entry or none, whoever else writes and whenever a writer is killed. An entry counts only while
-what was looked into of each file is the same, wherever in the file it stands (see `parts.Parts`), and every file that
-was looked for in vain is still absent; what does not count, or cannot be read, is as good as no entry.
+An entry is one file: a line with the digests and sizes of the two parts that follow, these, which are compressed JSON,
+and transcripts of functions, see `units.told`. The first part is the outcome, and the contents of the files that were
+read; what was looked into of each is in the second, which is read where one has changed. An entry is written beside its
+place and moved there, so that a reader sees a whole entry or none, whoever else writes and whenever a writer is killed.
+An entry counts only while what was looked into of each file is the same, wherever in the file it stands (see
+`parts.Parts`), and every file that was looked for in vain is still absent; what does not count, or cannot be read, is
+as good as no entry.
 
-What a whole run gave is an entry too, which counts while no file of it has changed: it is a tenth of what its tasks
-gave, since these find much of what they share once more.
+What a whole run gave is an entry too, see `last_run`. It tells all that the next run needs of the tasks that no change
+concerns: their own entries are not opened.
 """
 
 from __future__ import annotations
@@ -18,16 +19,19 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import compilelint
-from compilelint.model import Failure, Finding, Rewrite, Span, Step
+from compilelint.model import Failure, Finding
 from compilelint.rulebook import rule_folders
+from compilelint.static.flagging.combine import Key, claim_of
 from compilelint.static.project.places import shown
 from compilelint.static.project.text import digest_of, names_digest
-from compilelint.static.units.told import found_in, replaced
+from compilelint.static.units.entries import entry_of, finding_of, outcome_of, reading_of
+from compilelint.static.units.last_run import LastRun, Row, row_of, written
+from compilelint.static.units.told import LEVEL, found_in, replaced
 from compilelint.static.units.work import NAMES, Outcome, Reading, Task
 
 if TYPE_CHECKING:
@@ -61,60 +65,102 @@ class Cache:
         self._digests: dict[str, str] = {}
         self._absent: dict[str, bool] = {}
         self._made = False
-        self._used: list[str] = []
+        self._rows: dict[str, Row] = {}
         self._read: dict[str, str] = {}
-        self._missed: set[str] = set()
         self._steady = True
+        self._last: LastRun | None = None
 
     def get(self, task: Task) -> Outcome | None:
-        """The outcome that was kept for a task, if all it depends on is as it was. What was read is not told again."""
-        place = self._place(task)
+        """The outcome that was kept for a task, if all it depends on is as it was. What was read is not told again.
+
+        Of its findings some may be claims only, see `finding`.
+        """
+        place, public = self._place(task), _listed(task.public)
         try:
+            last = self._last.row(place.name, public) if self._last is not None else None
+            if self._last is not None and last is not None:
+                os.utime(place)
+                row, outcome = last
+                self._note(place, row, {path: self._last.read[path] for path in row.read})
+                return outcome
             with place.open("rb") as file:
-                digests, entry, changed = self._opened(file)
-                if entry["public"] != _listed(task.public):
+                sizes, entry, changed = self._opened(file)
+                if entry["public"] != public:
                     return None
-                if not changed:
-                    os.utime(place)
-                    self._note(place, entry["read"], entry["absent"])
-                    return _outcome(entry, {}, b"")
-                looked_into = _checked(file.readline(), digests[1])
-                read = {path: _reading(content, *looked_into[path]) for path, content in entry["read"].items()}
-                kept = _outcome(entry, read, file.read())
-            edited: dict[tuple[str, str], Read] = {}
-            if not all(self._same(path, kept, edited) for path in changed):
-                return None
-            outcome = self._moved(kept, changed, edited)
-            self._keep(task, outcome)
+                if changed:
+                    looked_into = _checked(file, *sizes[2:])
+                    read = {path: reading_of(content, *looked_into[path]) for path, content in entry["read"].items()}
+                    kept = outcome_of(entry, read, file.read())
+                    return self._as_it_is(task, kept, changed)
+            os.utime(place)
+            outcome = outcome_of(entry, {}, b"")
+            self._note(place, row_of(public, outcome, entry["read"]), entry["read"])
             return outcome
         except _NO_ENTRY:
             return None
 
+    def _as_it_is(self, task: Task, kept: Outcome, changed: list[str]) -> Outcome | None:
+        """What was kept for a task with the lines as they are now, if the files that have changed give the same."""
+        edited: dict[tuple[str, str], Read] = {}
+        if not all(self._same(path, kept, edited) for path in changed):
+            return None
+        outcome = self._moved(kept, changed, edited)
+        self._keep(task, outcome)
+        return outcome
+
     def last_run(self, entry_points: tuple[str, ...]) -> Outcome | None:
-        """What all tasks together gave, see `keep_run`, if none of the files that they read has changed."""
+        """What all tasks together gave, see `keep_run`, if none of the files that they read has changed.
+
+        Where some have, `get` makes use of it for the other tasks.
+        """
         place = self._place(Task((), entry_points), "run")
         try:
-            with place.open("rb") as file:
-                _, entry, changed = self._opened(file)
+            last = LastRun(place.read_bytes())
+            changed = {path for path, content in last.read.items() if self._digest(path) != content}
+            appeared = {path for path in last.absent if not self._is_absent(path)}
+            if changed or appeared:
+                last.without(changed, appeared)
+                self._last = last
+                return None
+            outcome = last.whole()
         except _NO_ENTRY:
             return None
-        for name in () if changed else (place.name, *entry["entries"]):
+        for name in (place.name, *last.entries):
             with suppress(OSError):  # another run has just removed it
                 os.utime(self._folder / name)
-        return None if changed else _outcome(entry, {}, b"")
+        return outcome
+
+    def knows(self, names: Iterable[str]) -> bool:
+        """Whether the outcomes that `get` gave tell of each of these functions whether they were entered."""
+        return self._last is None or self._last.names.issuperset(names)
+
+    def finding(self, task: Task, wanted: Key) -> Finding:
+        """A finding that a task has a claim to. Raises LookupError where its entry is gone."""
+        try:
+            with self._place(task).open("rb") as file:
+                _, entry, changed = self._opened(file)
+            return next(
+                found for found in map(finding_of, entry["findings"]) if not changed and claim_of(found)[0] == wanted
+            )
+        except (*_NO_ENTRY, StopIteration) as error:
+            raise LookupError(task) from error
+
+    def forget_last_run(self) -> None:
+        """Open the entries of all tasks from here on."""
+        self._last = None
+        self._rows.clear()
 
     def _opened(self, file: BinaryIO) -> tuple[list[bytes], dict[str, Any], list[str]]:
-        """The digests of an entry, its first line, and the files that have changed since. Raises one of `_NO_ENTRY`."""
-        digests = file.readline().split()
-        entry = _checked(file.readline(), digests[0])
+        """The first line of an entry, its outcome, and the files that have changed since. Raises one of `_NO_ENTRY`."""
+        sizes = file.readline().split()
+        entry = _checked(file, *sizes[:2])
         if not all(map(self._is_absent, entry["absent"])):
             raise LookupError
-        return digests, entry, [path for path, content in entry["read"].items() if self._digest(path) != content]
+        return sizes, entry, [path for path, content in entry["read"].items() if self._digest(path) != content]
 
-    def _note(self, place: Path, contents: Mapping[str, str], absent: Iterable[str]) -> None:
+    def _note(self, place: Path, row: Row, contents: Mapping[str, str]) -> None:
         """Note for `keep_run` what was used in this run."""
-        self._used.append(place.name)
-        self._missed.update(absent)
+        self._rows[place.name] = row
         for path, content in contents.items():
             self._steady &= self._read.setdefault(path, content) == content
 
@@ -124,34 +170,36 @@ class Cache:
             self._keep(task, outcome)
 
     def _keep(self, task: Task, outcome: Outcome) -> None:
-        place = self._place(task)
-        entry = {"public": _listed(task.public), **_entry(outcome)}
-        self._store(
-            place,
-            entry,
-            {path: [one.parts, list(one.anchors.items())] for path, one in outcome.read.items()},
-            outcome.told,
-        )
-        self._note(place, entry["read"], entry["absent"])
+        place, public = self._place(task), _listed(task.public)
+        entry = {"public": public, **entry_of(outcome)}
+        looked_into = {path: [one.parts, list(one.anchors.items())] for path, one in outcome.read.items()}
+        parts = [*map(_compressed, (entry, looked_into))]
+        about = " ".join(f"{digest_of(part)} {len(part)}" for part in parts)
+        self._store(place, b"".join((f"{about}\n".encode(), *parts, outcome.told)))
+        self._note(place, row_of(public, outcome, entry["read"]), entry["read"])
 
     def keep_run(
-        self, entry_points: tuple[str, ...], findings: tuple[Finding, ...], unread: tuple[Failure, ...]
+        self,
+        entry_points: tuple[str, ...],
+        tasks: Iterable[Task],
+        findings: Mapping[Key, Finding],
+        unread: tuple[Failure, ...],
     ) -> None:
-        """Keep what all tasks together gave, of which none failed.
+        """Keep what all tasks together gave, of which none failed; of the findings for each place the surest.
 
         Not where a file has changed meanwhile: some of them have seen it as it was, others as it is.
         """
-        if self._steady:
-            entry = _entry(Outcome(findings, unread=unread)) | {"read": self._read, "absent": sorted(self._missed)}
-            self._store(self._place(Task((), entry_points), "run"), {**entry, "entries": self._used}, {})
+        names = [self._place(task).name for task in tasks]
+        if self._steady and self._rows.keys() >= {*names}:
+            rows = {name: self._rows[name] for name in names}
+            kept = self._last.lines() if self._last is not None else {}
+            place = self._place(Task((), entry_points), "run")
+            self._store(place, written(rows, findings, unread, self._read, kept))
 
-    def _store(self, place: Path, entry: dict[str, Any], looked_into: dict[str, Any], told: bytes = b"") -> None:
-        lines = [json.dumps(line, separators=(",", ":")).encode() for line in (entry, looked_into)]
-        try:
+    def _store(self, place: Path, data: bytes) -> None:
+        with suppress(OSError):
             self._make_folder()
-            _write(place, b"\n".join((b" ".join(digest_of(line).encode() for line in lines), *lines, told)))
-        except OSError:
-            return
+            _write(place, data)
 
     def trim(self) -> None:
         """Remove what was used least recently where the entries have grown too many, and what a killed run left."""
@@ -331,81 +379,22 @@ def _write(place: Path, data: bytes) -> None:
     Path(temporary).replace(place)
 
 
-def _checked(line: bytes, digest: bytes) -> dict[str, Any]:
-    """A line of an entry. Raises ValueError where that is damaged."""
-    text = line.removesuffix(b"\n")
-    if digest_of(text).encode() != digest:
+def _compressed(part: dict[str, Any]) -> bytes:
+    import zlib
+
+    return zlib.compress(json.dumps(part, separators=(",", ":")).encode(), LEVEL)
+
+
+def _checked(file: BinaryIO, digest: bytes, size: bytes) -> dict[str, Any]:
+    """The next part of an entry. Raises ValueError where that is damaged."""
+    import zlib
+
+    data = file.read(int(size))
+    if digest_of(data).encode() != digest:
         raise ValueError
-    found: dict[str, Any] = json.loads(text)
+    found: dict[str, Any] = json.loads(zlib.decompress(data))
     return found
 
 
 def _listed(names: tuple[str, ...] | None) -> list[str] | None:
     return None if names is None else list(names)
-
-
-def _entry(outcome: Outcome) -> dict[str, Any]:
-    return {
-        "findings": [_finding_entry(finding) for finding in outcome.findings],
-        "fallbacks": outcome.fallbacks,
-        "unread": [[failure.path, failure.message, failure.line] for failure in outcome.unread],
-        "entered": sorted(outcome.entered),
-        "roots": outcome.public,
-        "read": {path: one.content for path, one in outcome.read.items()},
-        "absent": sorted(outcome.absent),
-    }
-
-
-def _finding_entry(finding: Finding) -> dict[str, Any]:
-    entry: dict[str, Any] = {name: getattr(finding, name) for name in _PLAIN}
-    entry["span"] = _span_entry(finding.span)
-    entry["region"] = [_step_entry(step) for step in finding.region]
-    entry["definition"] = finding.definition and _step_entry(finding.definition)
-    rewrite = finding.rewrite
-    if rewrite is not None:
-        part = _span_entry(rewrite.part) if rewrite.part is not None else None
-        entry["rewrite"] = [
-            *(rewrite.how, rewrite.title, rewrite.safety, _span_entry(rewrite.span), rewrite.template, part)
-        ]
-    return entry
-
-
-_PLAIN = ("rule", "name", "hazard", "path", "function", "message", "instead", "confidence", "statement", "fingerprint")
-"""What the static pass sets of a finding and JSON keeps as it is."""
-
-
-def _step_entry(step: Step) -> list[str | int]:
-    return [step.path, step.line, step.function, step.note]
-
-
-def _span_entry(span: Span) -> list[int]:
-    return [getattr(span, field.name) for field in fields(Span)]
-
-
-def _outcome(entry: dict[str, Any], read: dict[str, Reading], told: bytes) -> Outcome:
-    return Outcome(
-        findings=tuple(_finding(one) for one in entry["findings"]),
-        fallbacks=tuple(entry["fallbacks"]),
-        unread=tuple(Failure(*one) for one in entry["unread"]),
-        entered=frozenset(entry["entered"]),
-        public=tuple(entry["roots"]),
-        read=read,
-        absent=frozenset(entry["absent"]),
-        told=told,
-    )
-
-
-def _reading(content: str, parts: dict[str, str], anchors: list[tuple[int, tuple[str, int]]]) -> Reading:
-    return Reading(content, parts, {line: (part, number) for line, (part, number) in anchors})
-
-
-def _finding(entry: dict[str, Any]) -> Finding:
-    rewrite = entry.pop("rewrite", None)
-    entry["span"] = Span(*entry["span"])
-    entry["statement"] = tuple(entry["statement"])
-    entry["region"] = tuple(Step(*step) for step in entry["region"])
-    entry["definition"] = entry["definition"] and Step(*entry["definition"])
-    if rewrite is not None:
-        how, title, safety, span, template, part = rewrite
-        entry["rewrite"] = Rewrite(how, title, safety, Span(*span), template, Span(*part) if part else None)
-    return Finding(**entry)

@@ -100,6 +100,7 @@ class Walk:
                     if self._name(root.ref) in wanted and root.ref not in self.tracer.entered:
                         with self._contained(module):
                             self._assumed(root, module)
+        public = [root.ref for module in (modules if self.task.public is None else ()) for root in self._public(module)]
         unread = sorted(self.program.unread().items())
         findings = self.flagger.findings()
         read, told = self._read(findings)
@@ -109,12 +110,7 @@ class Walk:
             fallbacks=self.flagger.fallbacks,
             unread=tuple(Failure(self.tracer.display_path(path), str(error), error.line) for path, error in unread),
             entered=frozenset(name for ref in self.tracer.entered | self._around if (name := self._name(ref))),
-            public=tuple(
-                self._name(root.ref)
-                for module in (modules if self.task.public is None else ())
-                for root in self._public(module)
-                if root.ref not in self.tracer.entered | self._around
-            ),
+            public=tuple(map(self._name, public)),
             read=read,
             absent=frozenset(path.as_posix() for path in self.program.absent),
             asked=frozenset(self.program.asked),

@@ -13,6 +13,7 @@ from dataclasses import field
 
 from compilelint.model import Failure, Finding
 from compilelint.record import record
+from compilelint.static.flagging.combine import Claim
 
 LEAST_BYTES = 200_000
 MOST_BYTES = 400_000
@@ -55,10 +56,11 @@ class Outcome:
     """What one task gave.
 
     `fallbacks` are the rules that give way to others. `entered` are the functions and methods that regions, decode
-    loops of their file or constructors reached, `public` the public ones that they did not reach, both by module and
-    name (see `parts.Parts.name`). `read` is what was looked into of each file, by path, and `absent` are the files that
+    loops of their file or constructors reached, `public` the public ones of the unit, both by module and name (see
+    `parts.Parts.name`). `read` is what was looked into of each file, by path, and `absent` are the files that
     were looked for and not there. `unread` are files that cannot be read or parsed. `asked` are the modules that
-    something was asked of. `told` are the transcripts of functions in other units, see `units.told`.
+    something was asked of. `told` are the transcripts of functions in other units, see `units.told`. `claims` stand for
+    findings that are kept with another task, which has found them too.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -71,6 +73,7 @@ class Outcome:
     absent: frozenset[str] = frozenset()
     asked: frozenset[str] = frozenset()
     told: bytes = b""
+    claims: tuple[Claim, ...] = ()
 
 
 def units(modules: Sequence[tuple[str, int]]) -> Iterator[tuple[str, ...]]:
