@@ -19,8 +19,8 @@ limit is hit and the function runs uncompiled.
 ## Limits
 
 A container that the function also clears, rebinds or pops from keeps its length and is not reported; nor is a
-`deque(maxlen=…)`, which stops growing. Where a method that the class calls empties it, inherited or not, this is
-possible only.
+`deque(maxlen=…)`, which stops growing, nor what is filled on the first call alone (`if self.new: …; self.new = False`).
+Where a method that the class calls empties it, inherited or not, this is possible only.
 
 ## References
 
@@ -45,6 +45,7 @@ from compilelint.static.facts.state import (
     without_alias,
     written,
 )
+from compilelint.static.facts.turns import settles_its_test
 from compilelint.static.values import UNKNOWN, ExternalInstance, Mapping, Sequence, Value, options
 
 HAZARD = "recompile"
@@ -60,6 +61,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     place = without_alias(grown, view)
     if not is_same_object_next_call(place, view) or not _is_list(place, view) or _shrinks(grown, place, node, view):
+        return
+    if _on_the_first_call(node, place, view):
         return
     of_set = isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".add")
     if isinstance(node, ast.Assign):
@@ -79,6 +82,26 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 def _runs_once(qualname: str) -> bool:
     """Whether a function is called what is called once, to set something up."""
     return qualname.rpartition(".")[2].lstrip("_").startswith(("register", "init", "setup", "build", "reset", "load"))
+
+
+def _on_the_first_call(growth: ast.AST, place: ast.expr, view: View) -> bool:
+    """Whether it grows under a test that is turned round then: here, or around each call of this method."""
+    branches = [parent for parent in view.parents(growth) if isinstance(parent, ast.If)]
+    if any(settles_its_test(branch) for branch in branches):
+        return True
+    name = view.qualname.rpartition(".")[2]
+    calls = [(method, call) for method in _methods(place, view) for call in _calls_of(name, method)]
+    return bool(calls) and all(
+        any(isinstance(branch, ast.If) and settles_its_test(branch) and call in ast.walk(branch) for branch in nodes)
+        for method, call in calls
+        for nodes in [own_nodes(method)]
+    )
+
+
+def _calls_of(name: str, method: ast.AST) -> Iterator[ast.Call]:
+    for node in own_nodes(method):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == f"self.{name}":
+            yield node
 
 
 def _confidence(place: ast.expr, view: View) -> Confidence:
@@ -317,6 +340,31 @@ class Encoder(nn.Module):
         run="Encoder(), [(torch.ones(2, 4),) for _ in range(3)]",
         default="clean",
         fullgraph="clean",
+    ),
+    Example(
+        # Filled on the first call alone: the second compiles again, as the flag is another then, and later ones do not.
+        code="""
+import torch
+from torch import nn
+
+
+class Encoder(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.proj = nn.Linear(dim, dim)
+        self.order = []
+        self.unordered = True
+
+    def put_in_order(self, names):
+        for name in names:
+            self.order.append(name)
+
+    def forward(self, x):
+        if self.unordered:
+            self.put_in_order(("a", "b"))
+            self.unordered = False
+        return self.proj(x) * len(self.order)
+""",
     ),
     Example(
         # Seen once, it is not added again: the second call compiles again, later ones do not.

@@ -1,4 +1,4 @@
-"""What runs only while somebody debugs is shown on request alone."""
+"""What runs only while somebody debugs, or after something went wrong, is shown on request alone."""
 
 from __future__ import annotations
 
@@ -71,3 +71,58 @@ def test_a_flag_of_the_environment_is_off(flag: str, expected: str) -> None:
     text = f"import os\nfrom net import config\nDEBUG = {flag}\n" + MODEL.format(body="if DEBUG: print(x)", default="")
     found = [finding for finding in check({"model.py": text, "net.py": "import config"}) if finding.rule == "CL401"]
     assert [finding.confidence for finding in found] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        ("os.getenv('NET_DEBUG')", "possible"),
+        ("os.environ.get('NET_DEBUG', '0') == '1'", "possible"),
+        ("os.environ.get('NET_DEBUG', default='no').lower() in ('1', 'true')", "possible"),
+        ("int(os.getenv('NET_TRACE', '0')) and x.dim() == 2", "possible"),
+        ("'NET_DUMP' in os.environ", "possible"),
+        ("os.getenv('NET_DEBUG', '0')", "certain"),
+        ("os.getenv('NET_DEBUG', '1') == '1'", "certain"),
+        ("os.getenv('NET_DEBUG') != '0'", "certain"),
+        ("os.getenv('NET_DEBUG', level) == '1'", "certain"),
+        ("os.getenv('NET_FLASH') == '1'", "certain"),
+    ],
+)
+def test_what_a_variable_of_the_environment_guards(test: str, expected: str) -> None:
+    text = "import os\n" + MODEL.format(body=f"if {test}: print(x)", default="")
+    assert {finding.confidence for finding in check(text) if finding.rule == "CL401"} == {expected}
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        ("not self.verbose", "possible"),
+        ("x.dim() == 3 or not debug", "possible"),
+        ("os.getenv('NET_DEBUG', '0') != '1'", "possible"),
+        ("self.verbose", "certain"),
+        ("x.dim() == 3 and not debug", "certain"),
+        ("os.getenv('NET_DEBUG', '1') != '1'", "certain"),
+    ],
+)
+def test_what_comes_behind_a_function_that_is_left_where_nobody_debugs(test: str, expected: str) -> None:
+    body = f"if {test}: return x\n        if x.dim() == 2: print(x)"
+    found = check("import os\n" + MODEL.format(body=body, default="=False"))
+    assert {finding.confidence for finding in found if finding.rule == "CL401"} == {expected}
+
+
+@pytest.mark.parametrize(
+    ("body", "handler", "expected"),
+    [
+        ("x = x + 1", "except RuntimeError as e", "possible"),
+        ("x = x + 1", "except", "possible"),
+        ("x = x + 1", "except (torch.OutOfMemoryError, Exception)", "possible"),
+        ("x = x + self.flag[1]", "except KeyError", "certain"),
+        ("x = x + self.flag[1]", "except (RuntimeError, KeyError)", "certain"),
+        ("import fast_kernels", "except Exception", "certain"),
+        ("raise RuntimeError", "except RuntimeError", "certain"),
+    ],
+)
+def test_what_handles_errors_of_any_sort_does_not_run(body: str, handler: str, expected: str) -> None:
+    text = f"try:\n            {body}\n        {handler}:\n            if x.dim() == 2: print('failed')"
+    found = check(MODEL.format(body=text, default=""))
+    assert {finding.confidence for finding in found if finding.rule == "CL401"} == {expected}

@@ -111,6 +111,11 @@ np.max((0.5, 2.5))  # a numpy array
 np.sum([[1, 2], [3, 4]], axis=0)  # a numpy array or unknown
 np.random.randint(1, 3)  # a Python int
 np.random.uniform(0, 1)  # a Python float
+np.random.poisson(3)  # a Python int
+np.random.default_rng(0).random()  # a Python float
+np.random.default_rng(0).standard_normal(3)  # a numpy array or a Python float
+np.random.default_rng(0).integers(3)  # a numpy array
+np.random.RandomState(0).exponential()  # a Python float
 np.random.rand(3)  # a numpy array of float or a Python float
 np.sqrt(2.0)  # a Python float
 np.floor(x.shape[0] / 2) * 2  # a Python float from a shape

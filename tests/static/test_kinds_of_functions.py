@@ -289,7 +289,7 @@ import enum
 import functools
 import torch
 import typing as t
-from typing import Annotated, Dict, Final, Iterable, List, Literal, Optional, Sequence, Tuple, Union
+from typing import Annotated, Dict, Final, Iterable, List, Literal, Optional, Sequence, Tuple, Union, Union as Either
 from jaxtyping import Bool, Float, Int64
 import numpy as np
 from torch import BoolTensor, LongTensor, Tensor, nn
@@ -323,6 +323,7 @@ Pair = Tuple[Tensor, Tensor]
         ("Optional[Tensor]", "a tensor (by annotation or use) or None"),
         ("t.Optional[Tensor]", "a tensor (by annotation or use) or None"),
         ("Union[Tensor, int]", "a tensor (by annotation or use) or a Python int passed in"),
+        ("Either[Tensor, int]", "a tensor (by annotation or use) or a Python int passed in"),
         ("Tensor | list[Tensor]", "a tensor (by annotation or use) or a list of a tensor (by annotation or use)"),
         ("MaybeTensor", "a tensor (by annotation or use) or None"),
         ("Pair", "a tuple of (a tensor (by annotation or use), a tensor (by annotation or use))"),

@@ -105,6 +105,11 @@ ROOTS = {
         "@torch.compiler.disable\ndef f(x): probe(x)\n@torch.compile\ndef g(x): return f(x)",
         set(),
     ),
+    "not the forward of a module that is disabled": (
+        "class M(nn.Module):\n    @torch.compiler.disable\n    def forward(self, x): probe(x)\n"
+        "class N(nn.Module):\n    @torch._dynamo.disable(recursive=False)\n    def forward(self, x): probe(x)",
+        set(),
+    ),
     "not what is disabled where it is called": (
         "def f(x): probe(x)\n@torch.compile\ndef g(x): return torch.compiler.disable(f)(x)",
         set(),
@@ -273,6 +278,8 @@ def test_public_functions_around_a_model_are_not(path: str) -> None:
         ("Matcher", {"run"}),
         ("Predictors", {"run"}),
         ("PosePredictor", set()),
+        ("PoseTracker", set()),
+        ("TrackersOfPoses", {"run"}),
         ("DepthValidator", set()),
         ("FeatureExtractor", set()),
     ],
@@ -438,6 +445,8 @@ HOST_BODIES = {
     "computes with numpy": "for i in np.unique(x): x = np.concatenate([x, x[x == i]])",
     "joins processes deep down": "State().join(x)",
     "exchanges objects": "dist.all_gather_object(found, x)",
+    "seeds": "torch.manual_seed(0)",
+    "times": "start = time.perf_counter()",
     "asks a tokenizer": "print(self.tokenizer.decode(x))",
     "decodes": "for _ in range(9):\n        x = x + draw_next(model, x)",
 }
@@ -473,6 +482,8 @@ def test_a_public_function_that_does_what_models_do_is(body: str) -> None:
     [
         ("import numpy as np", "x: np.ndarray", False),
         ("import numpy as np", "x", False),
+        ("import jax", "x", False),
+        ("import jax, torch", "x", True),
         ("import numpy as np, torch", "x: np.ndarray", False),
         ("import numpy as np, torch", "x: torch.Tensor", True),
         ("import math", "x", True),
@@ -482,6 +493,34 @@ def test_numpy_code_is_no_part_of_a_model(imports: str, signature: str, compiled
     text = f"{imports}\ndef run({signature}):\n    probe(x)\n    return x.reshape(-1)"
     seen = probe({"pkg/__init__.py": "", "pkg/ops.py": text})
     assert bool(seen.findings) is compiled
+
+
+AROUND_A_MODEL = """
+import torch
+class Net(torch.nn.Module):
+    def prepared(self, x: torch.Tensor): return self(probe(x))
+    def sliced(self, x: torch.Tensor): return self.forward(probe(x))
+    def infer(self, x: torch.Tensor): return self.head(probe(x))
+    def configure_optimizers(self, x: torch.Tensor): return probe(x)
+    def state_dict(self, x: torch.Tensor): return probe(x)
+    def forward(self, x: torch.Tensor): return x
+class Learner:
+    def update(self, x: torch.Tensor): self.loss(x).backward()
+    def loss(self, x: torch.Tensor): return probe(x)
+class Norm:
+    def loss(self, x: torch.Tensor): return probe(x)
+def infer_all(x: torch.Tensor): return probe(x)
+def cropped(x: torch.Tensor, text_tokenizer): return probe(x)
+@torch.library.register_fake("pkg::scan")
+def scan_fake(x: torch.Tensor): return probe(x)
+@torch.compiler.disable
+def scan(x: torch.Tensor): return probe(x)
+"""
+
+
+def test_public_functions_around_a_model_say_so_by_what_they_do() -> None:
+    seen = probe({"pkg/__init__.py": "", "pkg/ops.py": AROUND_A_MODEL})
+    assert seen.functions() == {"Net.infer", "Norm.loss"}
 
 
 @pytest.mark.parametrize(("given_back", "compiled"), [("Head()(x)", True), ("Head()", False)])

@@ -48,14 +48,21 @@ def _is_once(branch: ast.If, around: list[ast.AST]) -> bool:
             if isinstance(part, ast.Name)
         }
         return isinstance(test.left, ast.Name) and test.left.id in counted
-    place, unset = _tested_place(test)
-    if place is None:
+    place, _ = _tested_place(test)
+    if place is None or not settles_its_test(branch):
         return False
     inside = [statement for statement, _ in written(place, branch)]
     loops = [loop for loop in around if isinstance(loop, (ast.For, ast.While))]
-    if any(statement not in inside for loop in loops for statement, _ in written(place, loop)):
-        return False  # another turn may set it back
-    return any(isinstance(statement, ast.Assign) and _sets_otherwise(statement.value, unset) for statement in inside)
+    return all(statement in inside for loop in loops for statement, _ in written(place, loop))  # no turn sets it back
+
+
+def settles_its_test(branch: ast.If) -> bool:
+    """Whether the body of an `if` turns its test round, and so runs once: `if self.new: …; self.new = False`."""
+    place, unset = _tested_place(branch.test)
+    return place is not None and any(
+        isinstance(statement, ast.Assign) and _sets_otherwise(statement.value, unset)
+        for statement, _ in written(place, branch)
+    )
 
 
 def _tested_place(test: ast.expr) -> tuple[ast.expr | None, bool]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from compilelint.static.facts.environment import asks_for_debugging, when_unset
 from compilelint.static.facts.state import functions_in, own_statements, parameters, same_place
 from compilelint.static.flagging.view import FrameView
 from compilelint.static.project.definitions import assignments
@@ -28,16 +29,45 @@ def is_for_debugging(node: ast.AST, view: FrameView) -> bool:
             return True
         if any(_asks_to_debug(flag, view) for flag in flags):
             return True
+        if any(_asks_not_to_debug(test, view) for test in _leaving(below, parent)):
+            return True
         below = parent
-    return False
+    return any(_asks_not_to_debug(test, view) for test in _leaving(below, view.function))
 
 
 def _asks_to_debug(test: ast.expr, view: FrameView) -> bool:
-    if isinstance(view.kind(test), Const):
-        return False
-    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
-    flags = [_flag_of(part) for part in parts]
-    return any(_DEBUGGING & set(_name_of(flag).lower().split("_")) and _is_off(flag, view) for flag in flags)
+    return not isinstance(view.kind(test), Const) and any(_is_off(part, view) for part in _parts(test, ast.And))
+
+
+def _asks_not_to_debug(test: ast.expr, view: FrameView) -> bool:
+    """Whether what comes behind `if not self.verbose: return` runs only while somebody debugs."""
+    return not isinstance(view.kind(test), Const) and any(
+        _is_off(part.operand, view)
+        if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Not)
+        else asks_for_debugging(part) and when_unset(part) is True
+        for part in _parts(test, ast.Or)
+    )
+
+
+def _parts(test: ast.expr, joined_by: type[ast.boolop]) -> list[ast.expr]:
+    return test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, joined_by) else [test]
+
+
+def _leaving(below: ast.AST, parent: ast.AST) -> Iterator[ast.expr]:
+    """The tests before a statement, in the same block, under which the block is left; none for what is no statement."""
+    for field in ("body", "orelse", "finalbody"):
+        block = getattr(parent, field, ())
+        if isinstance(block, list) and below in block:
+            for earlier in block[: block.index(below)]:
+                if isinstance(earlier, ast.If) and isinstance(earlier.body[-1], (ast.Return, ast.Continue, ast.Break)):
+                    yield earlier.test
+
+
+def _is_off(test: ast.expr, view: FrameView) -> bool:
+    """Whether a test asks for a flag, or a variable of the environment, that is off unless somebody sets it."""
+    flag = _flag_of(test)
+    named = bool(_DEBUGGING & set(_name_of(flag).lower().split("_"))) and _starts_off(flag, view)
+    return named or (asks_for_debugging(test) and when_unset(test) is False)
 
 
 def _flag_of(test: ast.expr) -> ast.expr:
@@ -51,7 +81,7 @@ def _name_of(flag: ast.expr) -> str:
     return flag.attr if isinstance(flag, ast.Attribute) else flag.id if isinstance(flag, ast.Name) else ""
 
 
-def _is_off(flag: ast.expr, view: FrameView) -> bool:
+def _starts_off(flag: ast.expr, view: FrameView) -> bool:
     """Whether a flag is off unless an argument or the environment says otherwise."""
     values = list(_values(flag, view))
     return bool(values) and all(map(_says_off, values))

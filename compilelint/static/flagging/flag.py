@@ -12,6 +12,7 @@ from compilelint.static.flagging.capture import as_captured
 from compilelint.static.flagging.combine import Key
 from compilelint.static.flagging.debugging import is_for_debugging
 from compilelint.static.flagging.dispatch import Dispatch, asking
+from compilelint.static.flagging.failing import is_after_failure
 from compilelint.static.flagging.origins import definition
 from compilelint.static.flagging.view import FrameView, Scope
 from compilelint.static.project.parts import PLAN, Pattern
@@ -129,7 +130,7 @@ class Flagger:
         path = view.frame.tracer.display(view.frame.module)
         key = (rule.code, path, span)
         most: Confidence = "likely" if _may_be_passed_over(hit.node, view) else self.most
-        if is_for_debugging(hit.node, view):
+        if is_for_debugging(hit.node, view) or is_after_failure(hit.node, view):
             most = "possible"
         confidence = max(hit.confidence, self.most, most, key=CONFIDENCES.index)
         known = self._found.get(key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 
 from compilelint.static.project.contents import functions
 from compilelint.static.project.definitions import ClassRef, FunctionRef
@@ -33,7 +34,8 @@ _HOST_WORDS = frozenset(
         "checkpointing quantizers integrations commands agents collectors monitor profiler elasticity samplers sampler "
         "inference inferer inferers val validation validator validators evaluator "
         "evaluators tuner tuners loader loaders handlers apps visualize attack attacks builder builders dataio "
-        "alignment metadata allocator generator generators watermarking chat gym"
+        "alignment metadata allocator generator generators watermarking chat gym comm communication planner trackers "
+        "tracking visualizer debug"
     ).split()
 )
 """Parts of a module's name that mark code which drives models (benchmarks/agreement/READING.md)."""
@@ -44,7 +46,8 @@ _MEDIA_MODULES = frozenset({"image_utils", "audio_utils", "video_utils"})
 _HOST_CLASSES = re.compile(
     "(?:Pipeline|Processor|Preprocess|Tokenizer|Extractor|Engine|Env|Trainer|Loader|Dataset|Collator|Quantizer|Worker|"
     "Runner|Executor|Sampler|Manager|Logger|Writer|Reader|Client|Server|Inferer|Handler|Ensemble|Builder|Store|Monitor|"
-    "Plotter|Queue|Validator|Predictor|Evaluator|Exporter|Tuner|Callback)(?![a-z])"
+    "Plotter|Queue|Validator|Predictor|Evaluator|Exporter|Tuner|Callback|Tracker|Visualizer|Pickler|Planner|Communicator"
+    ")(?![a-z])"
 )
 """Words in the names of classes whose methods drive models."""
 _OUTSIDE_PREFIXES = (
@@ -59,12 +62,15 @@ _OUTSIDE_PREFIXES = (
     "export",
     "test",
     "prepare_inputs_for_generation",
+    "prepare_optimizer",
+    "configure_optimizer",
+    "state_dict",
 )
-"""First parts of the names of functions that run around a model; `generate` of transformers calls the last one."""
+"""First parts of the names of functions that run around a model, of modules too."""
 _HOST_VERBS = frozenset(
     (
         "train fit eval evaluate validate preprocess pre postprocess post prune replace read write download search "
-        "attack inference build benchmark profile serialize deserialize"
+        "attack inference build benchmark profile serialize deserialize tokenize"
     ).split()
 )
 """First words of functions that drive models, or work on what goes in or comes out."""
@@ -85,7 +91,7 @@ def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
         return
     parts = module.name.split(".")
     packaged = len(parts) > 1 and parts[0] not in program.run_in_place
-    if parts[-1] in _MEDIA_MODULES or _is_numpy_code(module):
+    if parts[-1] in _MEDIA_MODULES or _computes_without_torch(module):
         return
     around = (_OUTSIDE_WORDS | _HOST_WORDS) & {word for part in parts for word in part.lower().split("_")}
     if packaged and around - {_TRANSFORMS}:
@@ -105,10 +111,13 @@ def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
         if ref.owner is not None and _HOST_CLASSES.search(ref.owner.qualname) and not in_module:
             continue
         if not in_module and (
-            _talks_to_the_host(ref) or _takes_arrays(ref, module) or (ref.owner is None and decode_loops(ref, module))
+            name.partition("_")[0] == "infer"
+            or _talks_to_the_host(ref)
+            or _takes_arrays(ref, module)
+            or (_trains(ref.owner.node) if ref.owner is not None else decode_loops(ref, module))
         ):
             continue  # of a module `sample` with its progress bar is compiled, like it or not
-        if _only_hands_over(ref):
+        if _only_hands_over(ref) or _implements_operator(ref) or (in_module and _calls_its_module(ref)):
             continue
         holds = in_module or in_distribution or (ref.owner is not None and knows_torch)
         if not holds and not _can_take_tensors(ref):
@@ -174,10 +183,13 @@ def _is_of_distributions(program: Program, ref: ClassRef) -> bool:
     return any(isinstance(base, str) and base.startswith("torch.distributions.") for base in program.mro(ref))
 
 
-def _is_numpy_code(module: ModuleIndex) -> bool:
-    """Whether a file computes with numpy or scipy and knows nothing of torch."""
+_OTHER_ARRAYS = frozenset({"numpy", "scipy", "jax", "flax", "tensorflow", "mlx", "paddle"})
+
+
+def _computes_without_torch(module: ModuleIndex) -> bool:
+    """Whether a file computes with numpy, scipy or another framework, and knows nothing of torch."""
     packages = _packages(module)
-    return bool(packages & {"numpy", "scipy"}) and "torch" not in packages
+    return bool(packages & _OTHER_ARRAYS) and "torch" not in packages
 
 
 def _packages(module: ModuleIndex) -> set[str]:
@@ -218,13 +230,18 @@ _OF_TENSORS = frozenset({"torch", "einops", "torchvision", "torchaudio"})
 
 
 _HOST_CALLS = frozenset(
-    "tqdm trange barrier all_gather_object gather_object broadcast_object_list scatter_object_list".split()
+    (
+        "tqdm trange barrier all_gather_object gather_object broadcast_object_list scatter_object_list perf_counter "
+        "monotonic manual_seed"
+    ).split()
 )
-"""Progress bars, and exchanges of Python objects between processes: no model does this inside its layers."""
+"""Progress bars, exchanges of objects between processes, clocks, seeds: no model does this inside its layers."""
 
 
 def _talks_to_the_host(ref: FunctionRef) -> bool:
-    """Whether a function itself shows progress, waits for other processes or asks a tokenizer."""
+    """Whether a function itself shows progress, waits for other processes, times or seeds, or has a tokenizer."""
+    if any(parameter.arg.endswith("tokenizer") for parameter in (*ref.node.args.args, *ref.node.args.kwonlyargs)):
+        return True
     for node in nodes_in(ref.node):
         if isinstance(node, ast.Call):
             *owners, name = _dotted(node.func)
@@ -240,9 +257,42 @@ def _dotted(node: ast.expr) -> list[str]:
     return [node.id if isinstance(node, ast.Name) else ""]
 
 
+_REGISTERS = frozenset({"register_fake", "impl_abstract", "register_kernel", "register_autograd", "register_vmap"})
+
+
+def _implements_operator(ref: FunctionRef) -> bool:
+    """Whether a decorator makes a function part of a custom operator: the dispatcher calls it, and Dynamo does not."""
+    return any(name.rpartition(".")[2] in _REGISTERS for name in _decorators(ref))
+
+
+def _calls_its_module(ref: FunctionRef) -> bool:
+    """Whether a method of a module calls the module itself: it prepares the inputs of `forward`, which is compiled.
+
+    `torch.compile(model)` and `model.compile()` leave such a method to Python (CL903).
+    """
+    receiver = next((argument.arg for argument in (*ref.node.args.posonlyargs, *ref.node.args.args)), None)
+    called = (node.func for node in nodes_in(ref.node) if isinstance(node, ast.Call))
+    return any(_dotted(function) in ([receiver], [receiver, "forward"]) for function in called)
+
+
+@cache
+def _trains(owner: ast.ClassDef) -> bool:
+    """Whether a method of a class runs a backward pass: its objects train a model, and their methods drive it."""
+    called = (node.func for node in nodes_in(owner) if isinstance(node, ast.Call))
+    return any(isinstance(function, ast.Attribute) and function.attr in _TRAINING for function in called)
+
+
+_TRAINING = frozenset({"backward", "zero_grad"})
+
+
 def _is_property(ref: FunctionRef) -> bool:
+    return any(name.endswith(("property", ".setter", ".getter")) for name in _decorators(ref))
+
+
+def _decorators(ref: FunctionRef) -> list[str]:
+    """The decorators of a function as written, without arguments."""
     decorators = () if isinstance(ref.node, ast.Lambda) else ref.node.decorator_list
-    return any(ast.unparse(d).endswith(("property", ".setter", ".getter")) for d in decorators)
+    return [ast.unparse(d.func if isinstance(d, ast.Call) else d) for d in decorators]
 
 
 def _is_called_by_torch(program: Program, ref: FunctionRef, name: str) -> bool:

@@ -110,6 +110,9 @@ def _named(node: ast.Name | ast.Attribute, module: ModuleIndex, tracer: Tracer) 
 
 def _parametrised(node: ast.Subscript, module: ModuleIndex, tracer: Tracer) -> Value:
     head = node.value.id if isinstance(node.value, ast.Name) else getattr(node.value, "attr", "")
+    target = tracer.program.dotted(node.value, module)
+    if isinstance(target, Outside) and target.name.startswith("typing."):
+        head = target.name.removeprefix("typing.")  # `from typing import Union as Either`
     arguments = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if head == "Optional":
         return join_all([value_of_annotation(arguments[0], module, tracer), NONE])

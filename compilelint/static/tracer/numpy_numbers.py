@@ -47,7 +47,7 @@ def call(name: str, args: tuple[Value, ...], keywords: Container[str] = ()) -> V
     read back where a size, an index or a branch wants a number (GB0033). Measured on torch 2.11, 2.13 and 2.14.
     """
     package, _, function = name.rpartition(".")
-    if package == "numpy.random":
+    if package in _DRAWING:
         return _drawn(function, args, keywords)
     if package == "numpy" and function in _REDUCTIONS and len(args) == 1 and not any(k in keywords for k in _SEVERAL):
         return _reduced(function, args[0])
@@ -65,18 +65,17 @@ def _reduced(function: str, values: Value) -> Value | None:
 
 
 _MEANS = ("mean", "median")
+_DRAWING = ("numpy.random", "numpy.random.Generator", "numpy.random.RandomState")
 _SIZE_OF_DRAW = {
-    "rand": 0,
-    "randn": 0,
-    "random": 0,
-    "random_sample": 0,
-    "choice": 1,
-    "uniform": 2,
-    "normal": 2,
-    "randint": 2,
-    "beta": 2,
-}
-"""Where the size stands, after which an array is drawn; for rand and randn any argument is one."""
+    "rand": 0, "randn": 0, "random": 0, "random_sample": 0, "standard_normal": 0, "choice": 1, "exponential": 1,
+    "poisson": 1, "uniform": 2, "normal": 2, "randint": 2, "beta": 2, "gamma": 2, "lognormal": 2, "laplace": 2,
+    "binomial": 2,
+}  # fmt: skip
+"""Where the size stands, after which an array is drawn; for rand and randn any argument is one.
+
+`Generator.integers` is not among them: it draws a `numpy.int64`, which stays an array without dimensions.
+"""
+_DRAW_INTEGERS = ("randint", "choice", "poisson", "binomial")
 
 
 def _drawn(function: str, args: tuple[Value, ...], keywords: Container[str]) -> Value | None:
@@ -86,7 +85,7 @@ def _drawn(function: str, args: tuple[Value, ...], keywords: Container[str]) -> 
         return None
     if not all(isinstance(option, (Const, Scalar)) for argument in args for option in options(argument)):
         return None
-    return Scalar("int" if function in ("randint", "choice") else "float")
+    return Scalar("int" if function in _DRAW_INTEGERS else "float")
 
 
 def _of_numbers(name: str, args: tuple[Value, ...]) -> Value | None:

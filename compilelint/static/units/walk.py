@@ -258,6 +258,8 @@ class Walk:
 
     def _regions(self, module: ModuleIndex) -> None:
         for root in link.module_roots(self.program, module):
+            if self._is_disabled(root.ref):
+                continue
             receiver = self.tracer.instance_of(root.receiver) if root.receiver is not None else None
             numbers = numbers_of_part(root.ref, root.receiver, self.tracer) if root.receiver is not None else {}
             self._enter(Function(root.ref, receiver), root.why, numbers)
@@ -275,9 +277,14 @@ class Walk:
         """Functions on tensors that a model outside the project may call; see `public.public_functions`."""
         return (root for root in public_functions(self.program, module) if not is_opaque(root.ref))
 
+    def _is_disabled(self, ref: FunctionRef) -> bool:
+        """Whether `torch.compiler.disable` decorates a function: compiled code that calls it ends before its body."""
+        value = self.tracer.decorated(ref)
+        return isinstance(value, Function) and value.disabled
+
     def _assumed(self, root: link.Root, module: ModuleIndex) -> None:
         """Walk one public function, and let its frames be looked at if it can be part of a model."""
-        if self._says_it_builds(root.ref, module):
+        if self._is_disabled(root.ref) or self._says_it_builds(root.ref, module):
             return
         receiver = self.tracer.instance_of(root.receiver) if root.receiver is not None else None
         keywords = {**_OPEN, **step_of_schedule(root.ref)}
