@@ -1,7 +1,8 @@
 """`.item()` splits the graph to turn a tensor into a Python number.
 
 ## What it does
-Reports `.item()` on tensors and on numpy arrays, which Dynamo traces as tensors. A receiver of unknown type is
+Reports `.item()` on tensors and on numpy arrays, which Dynamo traces as tensors, also where the method is kept or
+looked up first (`read = t.item`, `getattr(t, "item")()`, `map(torch.Tensor.item, rows)`). A receiver of unknown type is
 reported as likely: nothing else commonly has a method of that name.
 
 ## Why it costs
@@ -34,20 +35,22 @@ from collections.abc import Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.tensors import data, on_error_path
+from compilelint.static.facts.tensors import called_on, data, mapped, on_error_path
 from compilelint.static.values import UNKNOWN
 
 HAZARD = "graph-break"
 CAPTURED = "numbers"
-WATCH = Watch(nodes=(ast.Call,), names=frozenset({"item"}))
+WATCH = Watch(nodes=(ast.Call,), names=frozenset({"item", "map"}))
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per call."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.args or node.keywords:
+    if not isinstance(node, ast.Call):
         return
-    value = view.kind(node.func.value)
-    confidence: Confidence | None = "likely" if value == UNKNOWN else data(value)
+    value, each = called_on(node, "item", view), mapped(node, view)
+    confidence: Confidence | None = each[1] if each is not None and each[0] == "torch.Tensor.item" else None
+    if value is not None:
+        confidence = "likely" if value == UNKNOWN else data(value)
     if confidence is not None and not on_error_path(node, view):
         yield Hit(
             node,
@@ -111,6 +114,23 @@ def gate(x: torch.Tensor):
         run="(gate, [(torch.ones(2, 4),)])",
         default="break",
         fullgraph="break",
+    ),
+    Example(
+        # The same method, looked up first or by way of its class.
+        code="""\
+import torch
+
+
+def spread(x: torch.Tensor):
+    x = x * 2
+    low = x.min().item
+    high = getattr(x.max(), "item")
+    rows = sum(map(torch.Tensor.item, x))  # ~
+    return x + rows + torch.Tensor.item(x.sum()) - low() * high()  # ~ CL610  # ~
+""",
+        run="(spread, [(torch.ones(4),)])",
+        default="break",
+        fullgraph="clean",
     ),
 )
 

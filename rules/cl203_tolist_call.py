@@ -32,7 +32,7 @@ from collections.abc import Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.tensors import data, on_error_path
+from compilelint.static.facts.tensors import called_on, data, on_error_path
 from compilelint.static.values import UNKNOWN
 
 HAZARD = "graph-break"
@@ -41,9 +41,9 @@ WATCH = Watch(nodes=(ast.Call,), names=frozenset({"tolist"}))
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per call."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.args:
+    value = called_on(node, "tolist", view) if isinstance(node, ast.Call) else None
+    if not isinstance(node, ast.Call) or value is None:
         return
-    value = view.kind(node.func.value)
     confidence: Confidence | None = "likely" if value == UNKNOWN else data(value)
     if confidence is not None and not on_error_path(node, view):
         yield Hit(

@@ -3,7 +3,8 @@
 ## What it does
 
 Finds `self.kept.append(h)`, `self.rows += [x]`, `self.rows = self.rows + (x,)` and `SEEN.add(name)` in compiled code,
-where the container lives on a module or in a global.
+where the container lives on a module, in a global, in the function around the compiled one, or is the default of a
+parameter that no caller passes.
 
 ## Why it costs
 
@@ -35,12 +36,15 @@ from collections.abc import Iterator
 from compilelint.model import CONFIDENCES, Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.state import (
+    GROWING,
+    SHRINKING,
     class_node,
     functions_in,
     held,
     is_same_object_next_call,
     own_nodes,
     read_before,
+    runs_once,
     same_place,
     without_alias,
     written,
@@ -50,14 +54,12 @@ from compilelint.static.values import UNKNOWN, ExternalInstance, Mapping, Sequen
 
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Call, ast.Assign, ast.AugAssign), syntax=lambda node, module: _grown(node) is not None)
-GROWING = frozenset({"append", "appendleft", "extend", "extendleft", "insert", "add"})
-SHRINKING = frozenset({"clear", "pop", "popleft", "remove"})
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the statement or call by which a list that outlives the call gets longer."""
     grown = _grown(node)
-    if grown is None or _runs_once(view.qualname):
+    if grown is None or runs_once(view.qualname):
         return
     place = without_alias(grown, view)
     if not is_same_object_next_call(place, view) or not _is_list(place, view) or _shrinks(grown, place, node, view):
@@ -77,11 +79,6 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         "return the value and append it in the calling code, or write into a buffer of fixed size",
         confidence=max(_confidence(place, view), "likely" if of_set else "certain", key=CONFIDENCES.index),
     )
-
-
-def _runs_once(qualname: str) -> bool:
-    """Whether a function is called what is called once, to set something up."""
-    return qualname.rpartition(".")[2].lstrip("_").startswith(("register", "init", "setup", "build", "reset", "load"))
 
 
 def _on_the_first_call(growth: ast.AST, place: ast.expr, view: View) -> bool:
@@ -279,9 +276,58 @@ class Model(nn.Module):
         default="recompile",
         fullgraph="recompile",
     ),
+    Example(
+        # A default is made once, and so is what the function around sets.
+        code="""\
+import torch
+
+
+def losses():
+    history = []
+
+    def contrast(query: torch.Tensor, key: torch.Tensor, bank=[]):
+        logits = query @ key.T
+        if bank:  # ~
+            logits = logits + query @ bank[-1].T
+        bank.append(key.detach())
+        history.append(logits.mean())  # ~
+        return logits
+
+    return torch.compile(contrast)
+""",
+        run="losses(), [(torch.ones(2, 4), torch.ones(2, 4)) for _ in range(3)]",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
 )
 
 GOOD = (
+    Example(
+        # A list of this call's own, whoever adds to it.
+        code="""\
+import torch
+
+
+def collect(x, rows=[]):
+    rows.append(x)
+    return x
+
+
+def forward(x: torch.Tensor, seen=None):
+    rows = []
+    seen = [] if seen is None else seen
+
+    def note(t):
+        seen.append(t)
+        return t
+
+    return collect(x, rows) + note(x) + len(rows)
+""",
+        run="(forward, [(torch.ones(2, 4),) for _ in range(3)])",
+        default="clean",
+        fullgraph="clean",
+    ),
     Example(
         code="""
 import torch

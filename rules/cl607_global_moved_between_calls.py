@@ -3,15 +3,17 @@
 ## What it does
 
 Finds the first read, in compiled code, of a module-level name or of an entry of a module-level dict that another
-function of the file sets to a value that is not constant: `SETTINGS["theta"] = theta`, or `global SCALE; SCALE =
-scale`. Where that function calls nothing but to check or convert what it sets, and nobody in the file calls it, it may
-be called once: then the finding is `possible`.
+function of the file counts on or sets to a value that is not constant: `SETTINGS["theta"] = theta`, or `global SCALE;
+SCALE = scale`. Where that function calls nothing but to check or convert what it sets, and nobody in the file calls it,
+it may be called once: then the finding is `possible`. The same goes for a module-level list or set that another
+function adds to (`BANNED.append(token)`), if none takes anything out.
 
 ## Why it costs
 
 Dynamo bakes a global into the graph and guards on its value. Measured on torch 2.13: an int or a string compiles
-again for every new value until the recompile limit, a float once. And the guard is only as good as the path: what was
-derived from the global earlier (in a cached helper, in `__init__`) keeps the old value.
+again for every new value until the recompile limit, a float once, and so does each new entry of a list or set. And the
+guard is only as good as the path: what was derived from the global earlier (in a cached helper, in `__init__`) keeps
+the old value.
 
 ## Write instead
 
@@ -29,15 +31,24 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.questions import last_name
-from compilelint.static.facts.state import first_read, globals_set, is_global, own_nodes, used_at
+from compilelint.static.facts.state import (
+    first_read,
+    functions_in,
+    globals_grown,
+    globals_set,
+    is_global,
+    own_nodes,
+    runs_once,
+    used_at,
+)
 from compilelint.static.project.syntax import nodes_in
-from compilelint.static.values import Const, Scalar, Value, options
+from compilelint.static.values import Const, Scalar, Sequence, Value, options
 
 HAZARD = "recompile"
 WATCH = Watch(
     nodes=(ast.Name, ast.Subscript),
-    files=lambda module: bool(globals_set(module)),
-    syntax=lambda node, module: _setters(node, module) != [],
+    files=lambda module: bool(globals_set(module) or globals_grown(module)),
+    syntax=lambda node, module: _setters(node, module) != [] or _growers(node, module) != [],
 )
 CHECKING = frozenset(
     "int float bool str len isinstance issubclass hasattr type tuple list set lower upper strip".split()
@@ -49,6 +60,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the first read of a global that some other function sets."""
     if not isinstance(node, (ast.Name, ast.Subscript)):
         return
+    yield from _grown(node, view)
     setters = [(line, function) for line, function in _setters(node, view.module) if function is not view.function]
     root = node.id if isinstance(node, ast.Name) else ast.unparse(node.value)
     if not setters or not is_global(root, view) or first_read(node, view) is not node:
@@ -62,6 +74,40 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         "pass it as an argument, where a number becomes dynamic, or keep it in a buffer",
         confidence="likely" if any(_is_used(function, view.module) for _, function in setters) else "possible",
     )
+
+
+def _grown(node: ast.Name | ast.Subscript, view: View) -> Iterator[Hit]:
+    """The first read of a list or set that some other function makes longer."""
+    growers = [(line, function) for line, function in _growers(node, view.module) if function is not view.function]
+    if not growers or not isinstance(node, ast.Name) or not is_global(node.id, view):
+        return
+    kinds = options(view.kind(node))
+    if first_read(node, view) is node and all(isinstance(k, Sequence) and k.form in ("list", "set") for k in kinds):
+        yield Hit(
+            node,
+            f"`{node.id}` is a global that line {growers[0][0]} makes longer between calls: Dynamo guards on what is in"
+            " it, so each new entry compiles again",
+            "pass a tensor of fixed size instead, or fill it before the first compiled call",
+            confidence="likely" if any(_is_called(function, view.module) for _, function in growers) else "possible",
+        )
+
+
+def _is_called(function: ast.AST, module: ast.Module) -> bool:
+    """Whether another function of the file calls this one: what only the file's own statements call fills a table."""
+    name = getattr(function, "name", "")
+    return not runs_once(name) and any(
+        isinstance(node, ast.Call) and last_name(node.func) == name
+        for other in functions_in(module)
+        if other is not function
+        for node in own_nodes(other)
+    )
+
+
+def _growers(node: ast.AST, module: ast.Module) -> list[tuple[int, ast.AST]]:
+    """The lines, and their functions, that make longer what is read at `node`."""
+    if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
+        return []
+    return globals_grown(module).get(node.id, [])
 
 
 def _is_used(function: ast.AST, module: ast.Module) -> bool:
@@ -153,9 +199,65 @@ def make():
         fullgraph="recompile",
         inside=True,
     ),
+    Example(
+        code="""
+import torch
+
+BANNED = []
+CALLS = {"count": 0}
+
+
+def ban(token):
+    BANNED.append(token)
+
+
+@torch.compile
+def scores(logits: torch.Tensor):
+    for token in BANNED:  # ~
+        logits = logits.index_fill(-1, torch.tensor([token]), -1e4)
+    return logits - logits.mean() if CALLS["count"] > 2 else logits  # ~
+
+
+def decode(logits, token):
+    ban(token)
+    CALLS["count"] += 1
+    return scores(logits)
+""",
+        run="decode, [(torch.ones(2, 8), token) for token in range(4)]",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
 )
 
 GOOD = (
+    Example(
+        # A table that is filled while the file is imported.
+        code="""
+import torch
+
+STEPS = []
+
+
+def step(function):
+    STEPS.append(function)
+    return function
+
+
+@step
+def double(x):
+    return x * 2
+
+
+def run(x):
+    for function in STEPS:
+        x = function(x)
+    return x
+""",
+        run="(run, [(torch.ones(2, 4),) for _ in range(3)])",
+        default="clean",
+        fullgraph="clean",
+    ),
     Example(
         code="""
 import torch

@@ -9,6 +9,18 @@ from projects import check, probe
 from compilelint.static.describe import describe
 
 OBJECTS = r"""
+class Scaled:
+    @property
+    def scale(self):
+        return self._scale * 2
+    @scale.setter
+    def scale(self, value):
+        self._scale = float(value)
+---
+scaled = Scaled()
+scaled.scale = x.sum()
+probe(scaled.scale)  # a Python float read back from a tensor
+
 class Shifted(torch.distributions.Normal):
     pass
 ---

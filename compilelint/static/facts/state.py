@@ -22,6 +22,7 @@ from compilelint.static.values import (
     Mapping,
     Partial,
     Scalar,
+    Union,
     Value,
     element_of,
     join_all,
@@ -162,7 +163,7 @@ def is_same_object_next_call(node: ast.expr, view: View) -> bool:
     if not isinstance(root, ast.Name):
         return False
     if root.id not in own_names(view.function):
-        return is_global(root.id, view)
+        return is_global(root.id, view) or view.lasting(root.id)
     if view.lasting(root.id) and not any(True for _ in written(root, view.function)):
         return True
     if not outlives_call(node, view):
@@ -203,7 +204,10 @@ def held(node: ast.expr, view: View) -> Value:
     if isinstance(node, ast.Name) and view.kind(node) == UNKNOWN and is_global(node.id, view):
         first = [value for _, value in written(node, view.module)]
         return Const(first[0].value) if first and isinstance(first[0], ast.Constant) else UNKNOWN
-    return view.kind(node)
+    value = view.kind(node)
+    if isinstance(node, ast.Name) and isinstance(value, Union) and view.lasting(node.id):
+        return join_all(option for option in options(value) if option != UNKNOWN)  # a default, which is what is kept
+    return value
 
 
 def is_integer(value: Value) -> bool:
@@ -341,7 +345,9 @@ def functions_in(tree: ast.AST) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef,
 
 @lru_cache(maxsize=256)
 def globals_set(module: ast.Module) -> dict[str, list[tuple[int, ast.AST]]]:
-    """Names and dict entries of the file that functions set to something not constant: spelling -> line, function.
+    """Names and dict entries of the file that functions count on or set to something not constant, by their spelling.
+
+    Each with the line and the function.
 
     `__init__` is left out: it sets them while the model is built, before anything is compiled.
     """
@@ -349,13 +355,42 @@ def globals_set(module: ast.Module) -> dict[str, list[tuple[int, ast.AST]]]:
     names = own_names(module)
     for function in functions_in(module):
         for node in own_statements(function) if getattr(function, "name", "") != "__init__" else ():
-            if not isinstance(node, ast.Assign) or isinstance(node.value, ast.Constant):
+            counts = isinstance(node, ast.AugAssign)
+            if not counts and (not isinstance(node, ast.Assign) or isinstance(node.value, ast.Constant)):
                 continue
-            for target in node.targets:
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:  # type: ignore[attr-defined]
                 name = _entry_of(target)
                 if name in names and name not in own_names(function):
                     found.setdefault(ast.unparse(target), []).append((target.lineno, function))
     return found
+
+
+GROWING = frozenset({"append", "appendleft", "extend", "extendleft", "insert", "add"})
+SHRINKING = frozenset({"clear", "pop", "popleft", "remove"})
+"""The methods by which lists, deques and sets get longer, and those by which they get shorter."""
+
+
+@lru_cache(maxsize=256)
+def globals_grown(module: ast.Module) -> dict[str, list[tuple[int, ast.AST]]]:
+    """Names of the file that functions add something to and none takes from: spelling -> line, function."""
+    found: dict[str, list[tuple[int, ast.AST]]] = {}
+    shrunk: set[str] = set()
+    for function in functions_in(module):
+        for node in own_nodes(function):
+            called = node.func if isinstance(node, ast.Call) else None
+            if not isinstance(called, ast.Attribute) or not isinstance(called.value, ast.Name):
+                continue
+            name = called.value.id
+            if name in own_names(module) and name not in own_names(function):
+                shrunk |= {name} if called.attr in SHRINKING else set()
+                if called.attr in GROWING:
+                    found.setdefault(name, []).append((called.lineno, function))
+    return {name: growth for name, growth in found.items() if name not in shrunk}
+
+
+def runs_once(qualname: str) -> bool:
+    """Whether a function is called what is called once, to set something up."""
+    return qualname.rpartition(".")[2].lstrip("_").startswith(("register", "init", "setup", "build", "reset", "load"))
 
 
 def _entry_of(target: ast.expr) -> str | None:

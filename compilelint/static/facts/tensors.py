@@ -14,10 +14,12 @@ from compilelint.static.values import (
     Array,
     Const,
     External,
+    Method,
     Scalar,
     Sequence,
     Tensor,
     Value,
+    join_all,
     options,
     tensor_certainty,
 )
@@ -225,6 +227,23 @@ def mapped(call: ast.Call, view: View) -> tuple[str, Confidence] | None:
         return None
     function, confidence = view.kind(call.args[0]), tensors_within(view.kind(call.args[1]))
     return (function.name, confidence) if isinstance(function, External) and confidence is not None else None
+
+
+def called_on(call: ast.Call, name: str, view: View) -> Value | None:
+    """Of what a call without arguments calls the method `name`, however it is spelled; None if it calls another one.
+
+    `t.item()`, `read()` behind `read = t.item`, `getattr(t, "item")()`, `torch.Tensor.item(t)`.
+    """
+    if call.keywords or len(call.args) > 1:
+        return None
+    if view.kind(call.func) == External(f"torch.Tensor.{name}"):
+        return view.kind(call.args[0]) if call.args else None
+    if call.args:
+        return None
+    if isinstance(call.func, ast.Attribute) and call.func.attr == name:
+        return view.kind(call.func.value)
+    bound = [option for option in options(view.kind(call.func)) if isinstance(option, Method) and option.name == name]
+    return join_all(option.receiver for option in bound) if bound else None
 
 
 def site_of(node: ast.expr, view: View) -> tuple[Site | None, bool]:

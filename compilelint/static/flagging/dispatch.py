@@ -105,7 +105,8 @@ class Dispatch:
     def by_callee(self, region: RegionKind) -> Mapping[str | None, Rules]:
         """The rules that a call concerns by the dotted name of what it calls; none by None."""
         if region not in self._by_callee:
-            self._by_callee[region] = _ByCallee(self._watching.get((region, ast.Call), []))
+            named = {rule.code: rule for (of, _), found in self._by_name.items() if of == region for rule in found}
+            self._by_callee[region] = _ByCallee(self._watching.get((region, ast.Call), []), list(named.values()))
         return self._by_callee[region]
 
     def is_of_concern(self, value: Value) -> bool:
@@ -118,14 +119,17 @@ class Dispatch:
 
 
 class _ByCallee(dict[str | None, Rules]):
-    """Asks the rules about each name once."""
+    """Asks the rules about each name once; `named` are those that watch a name, which a call may not spell."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[Rule], named: Sequence[Rule]) -> None:
         super().__init__({None: ()})
         self._asked = [(rule, rule.watch.callees) for rule in rules if rule.watch.callees is not None]
+        self._named = [rule for rule in named if rule.watch.kinds is None]
 
     def __missing__(self, callee: str | None) -> Rules:
         found = tuple(rule for rule, callees in self._asked if callee is not None and callees(callee))
+        name = (callee or "").rpartition(".")[2]
+        found += tuple(rule for rule in self._named if name in rule.watch.names)  # `read = t.item` and then `read()`
         self[callee] = found
         return found
 

@@ -7,13 +7,13 @@ from collections import Counter
 
 from compilelint.rule import Passing, Place
 from compilelint.static.facts.questions import stored_names
-from compilelint.static.facts.state import Scope, parameters, root_of
+from compilelint.static.facts.state import Scope, own_names, parameters, root_of
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.tracer import varying
 from compilelint.static.tracer.binding import defaults
 from compilelint.static.tracer.effects import Entry
 from compilelint.static.tracer.frame import Frame
-from compilelint.static.values import UNKNOWN, Method, Tensor, Value, join_all, options
+from compilelint.static.values import UNKNOWN, Closure, Method, Tensor, Value, join_all, options
 
 
 def passed(name: str, frame: Frame) -> tuple[Passing, ...]:
@@ -88,11 +88,40 @@ def lasting(name: str, frame: Frame) -> bool:
     """See View; `name` is a variable of the function that `frame` runs."""
     while name in parameters(frame.ref.node):
         if frame.caller is None or frame.caller.mode != frame.mode:
-            return any(passing.lasting for passing in passed(name, frame))
+            given = passed(name, frame)
+            return any(passing.lasting for passing in given) or (not given and _is_kept_default(name, frame.ref.node))
         is_method = frame.ref.owner is not None and name == "self" and isinstance(frame.site, ast.Call)
         called = frame.site.func if is_method and isinstance(frame.site, ast.Call) else None
         argument = root_of(called) if called is not None else varying.passed(name, frame)
         if not isinstance(argument, ast.Name):
-            return False
+            return argument is None and _takes_nothing_more(frame.site) and _is_kept_default(name, frame.ref.node)
         name, frame = argument.id, frame.caller
+    return _is_of_enclosing(name, frame)
+
+
+def _takes_nothing_more(call: ast.AST | None) -> bool:
+    """Whether all that a call passes is written out."""
+    return isinstance(call, ast.Call) and not any(
+        [isinstance(part, ast.Starred) for part in call.args] + [keyword.arg is None for keyword in call.keywords]
+    )
+
+
+def _is_kept_default(name: str, scope: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> bool:
+    """Whether a parameter has a list, dict or set as its default: all calls that pass nothing share that one."""
+    node = defaults(scope).get(name)
+    made = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+    return isinstance(node, (ast.List, ast.Dict, ast.Set)) or made in ("list", "dict", "set", "deque", "defaultdict")
+
+
+def _is_of_enclosing(name: str, frame: Frame) -> bool:
+    """Whether the function with which a region starts sees a variable of a function around it, which ran before."""
+    starts = frame.caller is None or frame.caller.mode != frame.mode
+    return starts and name not in own_names(frame.ref.node) and _is_bound_in(name, frame.closure)
+
+
+def _is_bound_in(name: str, closure: Closure | None) -> bool:
+    while closure is not None:
+        if name in closure.env:
+            return True
+        closure = closure.outer
     return False

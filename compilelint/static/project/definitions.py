@@ -110,6 +110,20 @@ def _is_accessor(node: FunctionNode) -> bool:
     )
 
 
+def setter_in(getter: FunctionRef) -> FunctionRef | None:
+    """What `@name.setter` decorates in the class of the property `name`."""
+    owner = getter.owner
+    for statement in owner.node.body if owner is not None else ():
+        if owner is not None and isinstance(statement, ast.FunctionDef) and _sets(statement, getter):
+            return function_ref(getter.module, owner.qualname, statement, owner)
+    return None
+
+
+def _sets(setter: ast.FunctionDef, getter: FunctionRef) -> bool:
+    decorated = any(isinstance(d, ast.Attribute) and d.attr == "setter" for d in setter.decorator_list)
+    return decorated and setter.name == getattr(getter.node, "name", "")
+
+
 def function_ref(module: str, prefix: str, node: Scope, owner: ClassRef | None = None) -> FunctionRef:
     """The reference to a function found in `module`; `prefix` is the qualified name of what it stands in."""
     name = "<lambda>" if isinstance(node, ast.Lambda) else node.name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from compilelint.static.tracer import overloads
+from compilelint.static.tracer.accessors import stores
 from compilelint.static.tracer.expressions import evaluate, iterate
 from compilelint.static.tracer.frame import Env, Frame
 from compilelint.static.tracer.narrowing import path_of
@@ -94,6 +95,10 @@ def _shares(value: Value, count: int, star: int | None, frame: Frame) -> list[Va
 
 def _store_attribute(target: ast.Attribute, value: Value, frame: Frame) -> None:
     owner = evaluate(target.value, frame)
+    own = [option for option in options(owner) if isinstance(option, Instance)]
+    left_to_class = [stores(option, target.attr, value, target, frame) for option in own]
+    if left_to_class and all(left_to_class):
+        return
     for option in options(owner):
         # Only what a class does to itself is kept with the object: an instance stands for many.
         if isinstance(option, Instance) and frame.is_receiver(target.value):

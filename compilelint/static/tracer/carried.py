@@ -37,7 +37,10 @@ def _is_number(value: Value) -> bool:
 
 
 def _made(argument: ast.expr, frame: Frame) -> Iterator[ast.expr | ast.FunctionDef]:
-    """What a variable is in this function; any other argument as it is."""
+    """What a variable is in this function, and each side of a choice; any other argument as it is."""
+    if isinstance(argument, ast.IfExp):
+        yield from (*_made(argument.body, frame), *_made(argument.orelse, frame))
+        return
     if not isinstance(argument, ast.Name):
         yield argument
         return
@@ -47,7 +50,8 @@ def _made(argument: ast.expr, frame: Frame) -> Iterator[ast.expr | ast.FunctionD
         elif isinstance(node, ast.Assign) and any(
             isinstance(target, ast.Name) and target.id == argument.id for target in node.targets
         ):
-            yield node.value
+            # a choice among what else is made here; a variable set to another one stays what it is
+            yield from _made(node.value, frame) if isinstance(node.value, ast.IfExp) else (node.value,)
 
 
 def _carried(made: ast.expr | ast.FunctionDef, frame: Frame) -> Iterator[tuple[ast.expr, Value]]:

@@ -91,6 +91,8 @@ def call(name: str, args: tuple[Value, ...], keywords: Keywords, node: ast.AST |
         return Tensor({"F": "float", "L": "int", "B": "bool"}.get(tail[0]))  # type: ignore[arg-type]
     if name in ("torch.tensor", "torch.as_tensor", "torch.asarray", "torch.scalar_tensor", "torch.from_numpy"):
         return _from_data(args, keywords, frame)
+    if name.startswith("torch.Tensor.") and args and isinstance(args[0], Tensor):  # a method by way of the class
+        return tensor_method(args[0], tail, args[1:], keywords, node, frame)
     of_python = name.partition(".")[0] in sys.stdlib_module_names
     if name.startswith("operator.") and len(args) == 2:
         if tail in _COMPARISONS:
