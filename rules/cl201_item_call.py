@@ -75,7 +75,7 @@ class Normalise(nn.Module):
     def forward(self, x):
         h = self.proj(x)
         peak = h.abs().max().item()  # ~
-        return h / peak
+        return h / peak  # ~ CL610
 """,
         run="(Normalise(), [(torch.ones(2, 4),)])",
         default="break",

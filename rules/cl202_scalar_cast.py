@@ -88,7 +88,7 @@ class Pad(nn.Module):
 
     def forward(self, x, lengths: torch.Tensor):
         width = int(lengths.max())  # ~
-        return self.proj(x)[:, :width]
+        return self.proj(x)[:, :width]  # ~ CL610
 """,
         run="(Pad(), [(torch.ones(2, 3, 4), torch.tensor([2, 1]))])",
         default="break",

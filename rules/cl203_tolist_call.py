@@ -82,7 +82,7 @@ import torch
 def resize(x: torch.Tensor, scales: torch.Tensor):
     first, second = scales.tolist()  # ~
     axes = torch.arange(1, x.dim()).tolist()  # ~
-    return x.sum(axes) * first + second
+    return x.sum(axes) * first + second  # ~ CL610
 """,
         run="(resize, [(torch.ones(2, 4), torch.tensor([0.5, 2.0]))])",
         default="break",

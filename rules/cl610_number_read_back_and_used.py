@@ -1,9 +1,10 @@
-"""A number read back from a tensor and used on the spot compiles what follows again when it changes.
+"""A number read back from a tensor and computed with compiles what follows again when it changes.
 
 ## What it does
 Reports a comparison or an arithmetic operation whose operand is read back from a tensor there and then,
 `scores.max().item() > 0.5`, `hits.sum().item() / n`, `int(lengths.max()) + 1`, and a branch on a variable that holds
-such a number: `busiest = counts.max().item()`, later `if busiest > self.capacity`.
+such a number: `busiest = counts.max().item()`, later `if busiest > self.capacity`. Of a variable that holds one, also
+one of a list (`for n in lengths.tolist()`), the first computation, slice or call of torch that takes it.
 
 ## Why it costs
 The read-back splits the graph and has a finding of its own. The part behind it starts with the number as an input, and
@@ -32,18 +33,27 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.questions import assigned_once
+from compilelint.static.facts.number_arguments import numbers_of
+from compilelint.static.facts.questions import assigned_once, last_name
+from compilelint.static.facts.state import loads, own_nodes
 from compilelint.static.facts.tensors import data, on_error_path, site_of, written_constant
-from compilelint.static.values import Scalar, options
+from compilelint.static.values import Scalar, Sequence, element_of, options
 
 HAZARD = "recompile"
 CAPTURED = "numbers"
-WATCH = Watch(nodes=(ast.Compare, ast.BinOp), syntax=lambda node, module: _may_read_back(node))
+WATCH = Watch(nodes=(ast.Compare, ast.BinOp, ast.Call), syntax=lambda node, module: _may_read_back(node))
 CASTS = frozenset({"builtins.int", "builtins.float"})
+READING = frozenset({"item", "tolist", "int", "float"})
+INSTEAD = "compute with the tensor, `torch.where` instead of a comparison, and read the result back outside"
+_UNCOMPILED = (ast.For, ast.While, ast.Try, ast.With, ast.comprehension, ast.Lambda)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """One hit for each outermost operation with a number that is read back inside it."""
+    """One hit for each outermost operation with a number that is read back inside it, and for the first use of one that
+    is kept in a variable."""
+    if isinstance(node, ast.Call):
+        yield from _first_uses(node, view)
+        return
     if not isinstance(node, (ast.Compare, ast.BinOp)) or _within_operation(node, view) or _left_uncompiled(node, view):
         return
     branched_on = isinstance(node, ast.Compare) and site_of(node, view)[0] is not None
@@ -53,13 +63,113 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             node,
             f"`{view.text(node)}` computes with a number that was read back: Dynamo guards on its value behind the"
             " break, so what follows compiles again when it changes",
-            "compute with the tensor, `torch.where` instead of a comparison, and read the result back outside",
+            INSTEAD,
             "likely",
         )
 
 
+def _first_uses(call: ast.Call, view: View) -> Iterator[Hit]:
+    """Where the variables that hold what `call` reads back are used first, if the graph depends on them there."""
+    if on_error_path(call, view) or not _reads(call, view):
+        return
+    for name, use in _used(call, view):
+        yield Hit(
+            use,
+            f"`{name}` was read back (line {call.lineno}) and `{view.text(use)}` depends on it: Dynamo guards on its"
+            " value behind the break, so what follows compiles again when it changes",
+            INSTEAD,
+            "likely",
+        )
+
+
+def _used(numbers: ast.expr, view: View, *, kept: bool = False) -> Iterator[tuple[str, ast.expr]]:
+    """The variables that hold `numbers` or one of them, each with its first use; `kept` where a list is one already."""
+    for name in _names_for(numbers, view):
+        reads = [read for read in filter(view.reached, loads(name, view.function)) if read.lineno >= numbers.lineno]
+        first = min(reads, key=lambda read: (read.lineno, read.col_offset), default=None)
+        use = None if first is None else _use_of(first, view)
+        if use is not None:
+            yield name, use
+        elif first is not None and not kept:  # `sizes = lengths.tolist()`, and then `for n in sizes`
+            yield from _used(first, view, kept=True)
+
+
+def _reads(call: ast.Call, view: View) -> bool:
+    """Whether a call makes Python numbers of a tensor, `[…]` of them for `tolist`."""
+    if _reads_back(call, view, branched_on=False):
+        return True
+    name = last_name(call.func)
+    lists = (option for option in options(view.kind(call)) if isinstance(option, Sequence))
+    return (
+        name == "tolist"
+        and isinstance(call.func, ast.Attribute)
+        and data(view.kind(call.func.value)) is not None
+        and not written_constant(call.func.value, view)
+        and any(
+            isinstance(part, Scalar) and part.origin == "tensor"
+            for found in lists
+            for part in options(element_of(found))
+        )
+    )
+
+
+def _names_for(numbers: ast.expr, view: View) -> Iterator[str]:
+    """The variables that hold the numbers, set by an assignment or by a loop that no break leaves uncompiled."""
+    inner: ast.AST = numbers
+    for parent in view.parents(numbers):
+        target: ast.expr | None = None
+        if isinstance(parent, ast.Assign) and len(parent.targets) == 1 and not _left_uncompiled(parent, view):
+            target = parent.targets[0] if parent.value is inner else None
+        elif isinstance(parent, (ast.For, ast.comprehension)) and parent.iter is inner:
+            target = None if _left_uncompiled(parent, view) else parent.target
+        elif isinstance(parent, ast.Call) and last_name(parent.func) in ("enumerate", "zip") and inner in parent.args:
+            inner = parent
+            continue
+        parts = target.elts if isinstance(target, ast.Tuple) else [target]
+        if isinstance(target, ast.Tuple) and isinstance(inner, ast.Call) and last_name(inner.func) == "enumerate":
+            parts = target.elts[1:]
+        yield from (part.id for part in parts if isinstance(part, ast.Name) and _is_set_once(part.id, view))
+        return
+
+
+def _is_set_once(name: str, view: View) -> bool:
+    stores = [n for n in own_nodes(view.function) if isinstance(n, ast.Name) and n.id == name]
+    return sum(isinstance(node.ctx, ast.Store) for node in stores) == 1
+
+
+def _use_of(read: ast.Name, view: View) -> ast.expr | None:
+    """The operation that makes the graph depend on a number: arithmetic, a slice or index, a call of torch.
+
+    None where it is handed on, kept or returned, and for what is reported anyway: a branch on it, a size (CL609).
+    """
+    inner: ast.expr = read
+    for parent in view.parents(read):
+        if isinstance(parent, (ast.BinOp, ast.UnaryOp, ast.Slice)) or (
+            isinstance(parent, ast.Tuple) and inner is not read
+        ):
+            inner = parent
+        elif isinstance(parent, ast.Subscript) and parent.slice is inner:
+            held = options(view.kind(parent.value))
+            return parent if data(view.kind(parent.value)) or isinstance(held[0], Sequence) else None
+        elif isinstance(parent, ast.Compare):
+            return None if site_of(parent, view)[0] is not None else parent
+        elif isinstance(parent, ast.keyword):
+            continue
+        else:
+            break
+    else:
+        return None
+    if isinstance(inner, ast.BinOp):
+        return inner
+    if isinstance(parent, ast.Call) and view.callee(parent).startswith(("torch.", "builtins.range")) and inner is read:
+        return None if any(part is read for part in numbers_of(parent, view)) else parent
+    return None
+
+
 def _may_read_back(node: ast.AST) -> bool:
-    """Whether an operand is a call or, in a comparison, a variable."""
+    """Whether a call may read a number back, an operand is a call or, in a comparison, a variable."""
+    if isinstance(node, ast.Call):
+        return last_name(node.func) in READING
     sort = (ast.Call, ast.Name) if isinstance(node, ast.Compare) else ast.Call
     return isinstance(node, ast.expr) and any(isinstance(part, sort) for part in _operands(node))
 
@@ -102,8 +212,7 @@ def _within_operation(node: ast.AST, view: View) -> bool:
 
 def _left_uncompiled(node: ast.AST, view: View) -> bool:
     """Whether the break leaves no graph of this function that could be compiled again."""
-    uncompiled = (ast.For, ast.While, ast.Try, ast.With, ast.comprehension, ast.Lambda)
-    return any(isinstance(parent, uncompiled) for parent in view.parents(node))
+    return any(isinstance(parent, _UNCOMPILED) for parent in view.parents(node))
 
 
 BAD = (
@@ -174,6 +283,23 @@ class Router(nn.Module):
         default="break",
         fullgraph="break",
     ),
+    Example(
+        code="""\
+import torch
+
+
+def pack(x: torch.Tensor, lengths: torch.Tensor):
+    x = x * 2
+    rows = []
+    for row, n in enumerate(lengths.tolist()):  # ~ CL203
+        rows.append(x[row, :n])  # ~
+    low = x.min().item()  # ~ CL201
+    return (torch.cat(rows) - low) / 2  # ~
+""",
+        run="(pack, [(torch.ones(2, 8) * n, torch.tensor([n, 3])) for n in range(1, 4)])",
+        default="break",
+        fullgraph="clean",
+    ),
 )
 
 GOOD = (
@@ -195,6 +321,26 @@ class Scored(nn.Module):
         return h.sum() * scale, hits / max(int(x.shape[0]) - 1, 1)
 """,
         run="(Scored(), [(torch.ones(3, 4), torch.tensor([0, 1, n])) for n in range(3)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+    Example(
+        # Handed back and told, but nothing computed with.
+        code="""\
+import torch
+
+
+@torch.compiler.disable
+def statistics(x: torch.Tensor):
+    return x.min().item()
+
+
+def forward(x: torch.Tensor, sizes=(2, 3)):
+    low = float(sizes[0])
+    parts = [x[:n] * low for n in sizes]
+    return torch.cat(parts)
+""",
+        run="(forward, [(torch.ones(3, 4) * n,) for n in range(3)])",
         default="clean",
         fullgraph="clean",
     ),
