@@ -1,4 +1,4 @@
-"""Whether a region is compiled so that what changes becomes a symbol, as findings in it show."""
+"""Whether a region is compiled so that what changes becomes a symbol, and with which values, as findings in it show."""
 
 from __future__ import annotations
 
@@ -56,3 +56,38 @@ ONCE = {"scale": "possible", "shift": "possible"}
 def test_numbers_become_symbols_unless_they_are_kept(setting: str, options: str, expected: dict[str, str]) -> None:
     found = check({"model.py": CODE.format(setting=setting, options=options)})
     assert {finding.function: finding.confidence for finding in found} == expected
+
+
+FLAGGED = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.collect = False
+
+    def forward(self, x: torch.Tensor):
+        return x * x.sum().item() if self.collect else x
+
+
+net = Net()
+compiled = torch.compile(net)
+
+
+def epoch(x, collect):
+    net.collect = {value}
+    return compiled(x)
+
+
+for flag in flags():
+    epoch(torch.ones(2), flag)
+"""
+
+
+@pytest.mark.parametrize(("value", "found"), [("collect", ["CL201", "CL610"]), ("False", [])])
+def test_a_flag_that_driving_code_sets_may_be_on(value: str, found: list[str]) -> None:
+    assert (
+        sorted({finding.rule for finding in check({"main.py": FLAGGED.replace("{value}", value)})} - {"CL617"}) == found
+    )

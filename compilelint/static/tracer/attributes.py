@@ -133,6 +133,8 @@ def of_instance(owner: Instance, name: str, frame: Frame) -> Value:
     if value is not None and value != NONE:
         later = frame.tracer.assigned_elsewhere(owner, f"{name}[]") if has_empty_places(value) else None
         value = value if later is None else with_places_filled(value, later)
+        if isinstance(value, Const):
+            return _as_driven(value, owner, name, frame)
         return join(value, _put_there(owner, name, frame) or value) if isinstance(value, Instance) else value
     if value is not None:  # None to begin with; a method that is not walked may set it before the first call
         later = frame.tracer.assigned_elsewhere(owner, name) or _put_there(owner, name, frame)
@@ -160,6 +162,15 @@ def of_instance(owner: Instance, name: str, frame: Frame) -> Value:
     if isinstance(fallback, FunctionRef) and not owner.is_module:
         return frame.tracer.call(Function(fallback, owner), (Const(name),), {}, None, frame)
     return Method(owner, name) if owner.is_module or owner.has_outside_base else UNKNOWN
+
+
+def _as_driven(value: Const, owner: Instance, name: str, frame: Frame) -> Value:
+    """A flag, text or number as compiled code finds it where code that drives it sets another one between two calls."""
+    write = frame.tracer.driven.changed.get((owner.ref, name)) if frame.mode == "compiled" else None
+    if write is None or write.value == value:
+        return value
+    known = [option for option in options(write.value) if isinstance(option, (Const, Scalar))]
+    return join_all([value, *known] if known else [value, Scalar(value.type)])  # type: ignore[arg-type]
 
 
 def _put_there(owner: Instance, name: str, frame: Frame) -> Value | None:
