@@ -4,9 +4,9 @@
 
 Finds `torch.compile(...)`, or the call of a function of the project that does nothing but wrap it, inside a loop
 whose turns don't change what is compiled. Finds `torch.compile(...)` in a function that compiles something long-lived
-(an attribute, a global, a function defined on the spot), calls the result on its own arguments, and drops it; in a
-handler of requests (`@app.post("/predict")`) also on what it makes of them. Also in a method that another one calls
-each time before it calls the result.
+(an attribute, a global, a function defined on the spot, which `@torch.compile` may decorate), calls the result on its
+own arguments, and drops it; in a handler of requests (`@app.post("/predict")`) also on what it makes of them. Also in a
+method that another one calls each time before it calls the result.
 
 ## Why it costs
 
@@ -29,20 +29,27 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import lru_cache
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.handlers import handles_requests, made_of
+from compilelint.static.facts.handlers import (
+    always_calls,
+    asks_for,
+    bound_in,
+    calls_kept,
+    gives_compiled,
+    handles_requests,
+    made_of,
+)
 from compilelint.static.facts.state import functions_in, names_in, own_names, own_nodes, parameters, root_of
 from compilelint.static.project.syntax import nodes_in
-from compilelint.static.values import Function, Value, options
+from compilelint.static.values import Compiled, Function, Value, options
 
 HAZARD = "placement"
 WATCH = Watch(
     nodes=(ast.Call,),
     callees=frozenset({"torch.compile"}).__contains__,
     syntax=lambda node, module: isinstance(node, ast.Call),
-    kinds=lambda kind: _wraps(kind),
+    kinds=lambda kind: _wraps(kind) or isinstance(kind, Compiled),
     regions=frozenset({"host"}),
 )
 ONCE = ("test", "main", "bench", "profile", "warm", "check", "demo", "example", "run_once", "measure", "time_")
@@ -52,6 +59,9 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the torch.compile call that runs again for each request or batch."""
     if not isinstance(node, ast.Call) or not node.args:
         return
+    if isinstance(view.kind(node.func), Compiled):
+        yield from _decorated_here(node, view)
+        return
     direct = view.callee(node) == "torch.compile"
     if not direct and not any(_wraps(option) for option in options(view.kind(node.func))):
         return
@@ -59,7 +69,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if isinstance(function, ast.Lambda):
         return
     name = "" if isinstance(function, ast.Module) else function.name
-    if name == "__init__" or name.lower().strip("_").startswith(ONCE):
+    if _runs_once(name):
         return
     if not _is_dropped(node, view):
         caller = _made_anew_by(node, view) if direct else None
@@ -74,7 +84,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     loop = next((parent for parent in view.parents(node) if isinstance(parent, (ast.For, ast.While))), None)
     if loop is not None:
-        repeated = not names_in(node) & _bound_in(loop)
+        repeated = not names_in(node) & bound_in(loop)
         unit = "turn of the loop"
     else:
         repeated = direct and name != "" and _is_long_lived(node.args[0], view) and _is_called_on_argument(node, view)
@@ -89,6 +99,28 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         )
 
 
+def _decorated_here(call: ast.Call, view: View) -> Iterator[Hit]:
+    """The decorator of a function that is defined, compiled and called on an argument, all in one call of another."""
+    function, name = view.function, getattr(call.func, "id", "")
+    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) or _runs_once(function.name):
+        return
+    inner = [n for n in own_nodes(function) if isinstance(n, ast.FunctionDef) and n.name == name and n.decorator_list]
+    reads = [n for n in nodes_in(function) if isinstance(n, ast.Name) and n.id == name]
+    calls = [n for n in own_nodes(function) if isinstance(n, ast.Call) and n.func in reads]
+    if len(inner) == 1 and len(calls) == len(reads) and calls[0] is call and names_in(call) & {*parameters(function)}:
+        yield Hit(
+            inner[0].decorator_list[0],
+            f"`{name}` is compiled again on every call of `{function.name}`: wrapping costs milliseconds each time, and"
+            " what the closure captured is guarded, so a new value in it compiles again",
+            "compile once, where the model is built, and keep the result; pass what varies as an argument",
+            confidence="likely",
+        )
+
+
+def _runs_once(name: str) -> bool:
+    return name == "__init__" or name.lower().strip("_").startswith(ONCE)
+
+
 def _besides(compiled: ast.expr, view: View) -> str:
     """What compiling a function that is written on the spot, or something long-lived, costs besides."""
     names = {n.name for n in own_nodes(view.function) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))}
@@ -99,25 +131,7 @@ def _besides(compiled: ast.expr, view: View) -> str:
 
 def _wraps(value: Value) -> bool:
     """Whether a value is a function that only stands around `torch.compile`."""
-    return isinstance(value, Function) and _gives_compiled(value.ref.node)
-
-
-@lru_cache(maxsize=1024)
-def _gives_compiled(function: ast.AST) -> bool:
-    """Whether a function of the project does nothing but compile what it is given, or hand it back as it is."""
-    if not isinstance(function, ast.FunctionDef) or function.decorator_list:
-        return False
-    returned = [node.value for node in own_nodes(function) if isinstance(node, ast.Return)]
-    names = parameters(function)
-    compiled = [
-        part.args[0].id
-        for part in returned
-        if isinstance(part, ast.Call) and ast.unparse(part.func) == "torch.compile"
-        if part.args and isinstance(part.args[0], ast.Name)
-    ]
-    others = [part for part in returned if not isinstance(part, ast.Call)]
-    given_back = all(isinstance(part, ast.Name) and part.id in names for part in others)
-    return bool(compiled) and given_back and set(compiled) <= set(names)
+    return isinstance(value, Function) and gives_compiled(value.ref.node)
 
 
 def _made_anew_by(call: ast.Call, view: View) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
@@ -131,42 +145,16 @@ def _made_anew_by(call: ast.Call, view: View) -> ast.FunctionDef | ast.AsyncFunc
     if not isinstance(target, ast.Attribute) or not isinstance(target.value, ast.Name) or target.value.id != "self":
         return None
     tests = [parent.test for parent in parents if isinstance(parent, ast.If)]
-    if any(_asks(test, target.attr) for test in tests) or isinstance(view.function, (ast.Module, ast.Lambda)):
+    if any(asks_for(test, target.attr) for test in tests) or isinstance(view.function, (ast.Module, ast.Lambda)):
         return None
     for cls in (node for node in nodes_in(view.module) if isinstance(node, ast.ClassDef)):
         if view.function not in cls.body:
             continue
         for method in functions_in(cls):
             once = method.name == "__init__" or method.name.lower().strip("_").startswith(ONCE)
-            if not once and _always_calls(method, view.function.name) and _uses(method, target.attr):
+            if not once and always_calls(method, view.function.name) and calls_kept(method, target.attr):
                 return method
     return None
-
-
-def _asks(test: ast.expr, attribute: str) -> bool:
-    """Whether a test may ask for what has been compiled already."""
-    return any(
-        (isinstance(part, ast.Attribute) and part.attr == attribute)
-        or isinstance(part, (ast.Not, ast.Is, ast.NotIn))
-        or (isinstance(part, ast.Call) and ast.unparse(part.func) == "hasattr")
-        for part in ast.walk(test)
-    )
-
-
-def _always_calls(method: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> bool:
-    """Whether a statement of the method's own block is `self.name(…)`."""
-    return any(
-        isinstance(statement, ast.Expr)
-        and isinstance(statement.value, ast.Call)
-        and ast.unparse(statement.value.func) == f"self.{name}"
-        for statement in method.body
-    )
-
-
-def _uses(method: ast.FunctionDef | ast.AsyncFunctionDef, attribute: str) -> bool:
-    return any(
-        isinstance(node, ast.Call) and ast.unparse(node.func) == f"self.{attribute}" for node in own_nodes(method)
-    )
 
 
 def _result_name(call: ast.Call, view: View) -> str | None:
@@ -228,11 +216,6 @@ def _is_long_lived(compiled: ast.expr, view: View) -> bool:
         return False
     nested = {n.name for n in own_nodes(view.function) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))}
     return root.id in nested or root.id not in own_names(view.function)
-
-
-def _bound_in(loop: ast.For | ast.While) -> set[str]:
-    """Every name that the loop binds: what depends on one of them may be new on each turn."""
-    return {node.id for node in ast.walk(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
 BAD = (
@@ -337,6 +320,23 @@ async def embed(request):
     return torch.compile(app.model)(x).tolist()  # ~
 
 """,
+    ),
+    Example(
+        code="""\
+import torch
+
+
+def infer(x, bias):
+    @torch.compile  # ~
+    def scored(batch):
+        return batch * 2 + bias
+
+    return scored(x)
+""",
+        run="infer, [(torch.ones(2, 4), 1) for _ in range(3)]",
+        default="clean",
+        fullgraph="clean",
+        inside=True,
     ),
 )
 
