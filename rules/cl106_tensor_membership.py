@@ -37,9 +37,10 @@ HAZARD = "graph-break"
 LOOKUPS = frozenset({"list.index", "list.remove", "tuple.index"})
 WATCH = Watch(
     nodes=(ast.Compare, ast.Call),
-    callees=lambda name: name in LOOKUPS,
+    callees=lambda name: name in LOOKUPS or name == CONTAINS,
     syntax=lambda node, module: isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)),
 )
+CONTAINS = "operator.contains"
 INSTEAD = "compare on the device: `torch.isin(t, values)`, `(t == value).any()`, and select with `torch.where`"
 
 
@@ -47,6 +48,12 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per comparison or look-up that asks tensors for their truth."""
     if isinstance(node, ast.Call):
         yield from looked_up(node, view)
+        if view.callee(node) == CONTAINS and len(node.args) == 2 and site_of(node, view)[0] is not None:
+            asked = ast.copy_location(ast.Compare(node.args[1], [ast.In()], [node.args[0]]), node)
+            sure = compared(asked, view)
+            if sure is not None:
+                message = f"`{view.text(node)}` compares tensors one by one to choose a branch: the graph splits here"
+                yield Hit(node, message, INSTEAD, sure)
         return
     if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], (ast.In, ast.NotIn)):
         return

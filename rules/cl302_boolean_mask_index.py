@@ -36,11 +36,19 @@ from compilelint.static.values import UNKNOWN, Array, Const, Sequence, Tensor, U
 
 HAZARD = "graph-break"
 CAPTURED = "sizes"
-WATCH = Watch(nodes=(ast.Subscript, ast.AugAssign), syntax=lambda node, module: any(True for _ in subscripts(node)))
+WATCH = Watch(
+    nodes=(ast.Subscript, ast.AugAssign, ast.Call),
+    callees=lambda name: name == "operator.getitem",
+    syntax=lambda node, module: any(True for _ in subscripts(node)),
+)
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per read through a mask, the one inside an augmented assignment included."""
+    if isinstance(node, ast.Call) and len(node.args) == 2:  # `operator.getitem(x, mask)`
+        read = ast.copy_location(ast.Subscript(node.args[0], node.args[1], ast.Load()), node)
+        yield from (Hit(node, hit.message, hit.instead, hit.confidence) for hit in check(read, view))
+        return
     subscript = node.target if isinstance(node, ast.AugAssign) else node
     if not isinstance(subscript, ast.Subscript):
         return
