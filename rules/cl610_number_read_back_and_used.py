@@ -4,7 +4,8 @@
 Reports a comparison or an arithmetic operation whose operand is read back from a tensor there and then,
 `scores.max().item() > 0.5`, `hits.sum().item() / n`, `int(lengths.max()) + 1`, and a branch on a variable that holds
 such a number: `busiest = counts.max().item()`, later `if busiest > self.capacity`. Of a variable that holds one, also
-one of a list (`for n in lengths.tolist()`), the first computation, slice or call of torch that takes it.
+one of a list (`for n in lengths.tolist()`), the first computation, slice or call of torch that takes it, and where a
+model keeps one in an attribute, the first read of that.
 
 ## Why it costs
 The read-back splits the graph and has a finding of its own. The part behind it starts with the number as an input, and
@@ -35,7 +36,7 @@ from collections.abc import Iterator
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.number_arguments import numbers_of
 from compilelint.static.facts.questions import assigned_once, last_name
-from compilelint.static.facts.state import loads, own_nodes
+from compilelint.static.facts.state import is_same_object_next_call, loads, own_nodes, same_place, used_at
 from compilelint.static.facts.tensors import data, on_error_path, site_of, written_constant
 from compilelint.static.values import Scalar, Sequence, element_of, options
 
@@ -44,6 +45,8 @@ CAPTURED = "numbers"
 WATCH = Watch(nodes=(ast.Compare, ast.BinOp, ast.Call), syntax=lambda node, module: _may_read_back(node))
 CASTS = frozenset({"builtins.int", "builtins.float"})
 READING = frozenset({"item", "tolist", "int", "float"})
+NUMBERS = frozenset({"builtins.int", "builtins.float", "builtins.round", "builtins.min"})
+"""What makes another number of one. A largest value that is kept is CL604's."""
 INSTEAD = "compute with the tensor, `torch.where` instead of a comparison, and read the result back outside"
 _UNCOMPILED = (ast.For, ast.While, ast.Try, ast.With, ast.comprehension, ast.Lambda)
 
@@ -80,18 +83,56 @@ def _first_uses(call: ast.Call, view: View) -> Iterator[Hit]:
             INSTEAD,
             "likely",
         )
+    place = _kept_at(call, view)
+    reads = [] if place is None else [read for read in _reads_of(place, view) if view.reached(read)]
+    if place is not None and reads:
+        yield Hit(
+            used_at(reads[0], view),
+            f"`{view.text(place)}` keeps a number that was read back (line {call.lineno}): Dynamo guards on its value,"
+            " so this compiles again once the number has changed, and for each new int that a module keeps",
+            "keep the tensor in a buffer (`copy_`) and compute with that, or read it back in the calling code",
+            "likely",
+        )
+
+
+def _kept_at(call: ast.Call, view: View) -> ast.Attribute | None:
+    """The attribute of an object that lasts in which an assignment keeps what is computed from a read-back."""
+    inner: ast.AST = call
+    for parent in view.parents(call):
+        if isinstance(parent, ast.Assign) and len(parent.targets) == 1:
+            place = parent.targets[0]
+            keeps = isinstance(place, ast.Attribute) and is_same_object_next_call(place, view)
+            return place if keeps and isinstance(place, ast.Attribute) and not _left_uncompiled(parent, view) else None
+        number = isinstance(parent, ast.Call) and view.callee(parent) in NUMBERS
+        if not (
+            number or isinstance(parent, ast.BinOp) or (isinstance(parent, ast.IfExp) and inner is not parent.test)
+        ):
+            return None
+        inner = parent
+    return None
+
+
+def _reads_of(place: ast.Attribute, view: View) -> list[ast.expr]:
+    """Where the function reads an attribute, in order."""
+    reads = [
+        node
+        for node in own_nodes(view.function)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and same_place(node, place)
+    ]
+    return sorted(reads, key=lambda read: (read.lineno, read.col_offset))
 
 
 def _used(numbers: ast.expr, view: View, *, kept: bool = False) -> Iterator[tuple[str, ast.expr]]:
     """The variables that hold `numbers` or one of them, each with its first use; `kept` where a list is one already."""
     for name in _names_for(numbers, view):
         reads = [read for read in filter(view.reached, loads(name, view.function)) if read.lineno >= numbers.lineno]
-        first = min(reads, key=lambda read: (read.lineno, read.col_offset), default=None)
-        use = None if first is None else _use_of(first, view)
-        if use is not None:
+        reads.sort(key=lambda read: (read.lineno, read.col_offset))
+        uses = ((read, use) for read in reads if (use := _use_of(read, view)) is not None)
+        read, use = next(uses, (None, None))
+        if use is not None and use is not read:
             yield name, use
-        elif first is not None and not kept:  # `sizes = lengths.tolist()`, and then `for n in sizes`
-            yield from _used(first, view, kept=True)
+        elif reads and not kept:  # `sizes = lengths.tolist()`, and then `for n in sizes`
+            yield from _used(reads[0], view, kept=True)
 
 
 def _reads(call: ast.Call, view: View) -> bool:
@@ -121,7 +162,7 @@ def _names_for(numbers: ast.expr, view: View) -> Iterator[str]:
         if isinstance(parent, ast.Assign) and len(parent.targets) == 1 and not _left_uncompiled(parent, view):
             target = parent.targets[0] if parent.value is inner else None
         elif isinstance(parent, (ast.For, ast.comprehension)) and parent.iter is inner:
-            target = None if _left_uncompiled(parent, view) else parent.target
+            target = None if _left_uncompiled(parent, view) or _reads_inside(parent, view) else parent.target
         elif isinstance(parent, ast.Call) and last_name(parent.func) in ("enumerate", "zip") and inner in parent.args:
             inner = parent
             continue
@@ -132,6 +173,13 @@ def _names_for(numbers: ast.expr, view: View) -> Iterator[str]:
         return
 
 
+def _reads_inside(loop: ast.For | ast.comprehension, view: View) -> bool:
+    """Whether a loop reads something back at each turn, which leaves all of it uncompiled."""
+    body = loop.body if isinstance(loop, ast.For) else ()
+    inside = (node for statement in body for node in own_nodes(statement))
+    return any(isinstance(node, ast.Call) and _reads(node, view) for node in inside)
+
+
 def _is_set_once(name: str, view: View) -> bool:
     stores = [n for n in own_nodes(view.function) if isinstance(n, ast.Name) and n.id == name]
     return sum(isinstance(node.ctx, ast.Store) for node in stores) == 1
@@ -140,7 +188,7 @@ def _is_set_once(name: str, view: View) -> bool:
 def _use_of(read: ast.Name, view: View) -> ast.expr | None:
     """The operation that makes the graph depend on a number: arithmetic, a slice or index, a call of torch.
 
-    None where it is handed on, kept or returned, and for what is reported anyway: a branch on it, a size (CL609).
+    None where it is handed on, kept or returned, `read` itself where another finding tells: a branch on it, a size.
     """
     inner: ast.expr = read
     for parent in view.parents(read):
@@ -152,17 +200,13 @@ def _use_of(read: ast.Name, view: View) -> ast.expr | None:
             held = options(view.kind(parent.value))
             return parent if data(view.kind(parent.value)) or isinstance(held[0], Sequence) else None
         elif isinstance(parent, ast.Compare):
-            return None if site_of(parent, view)[0] is not None else parent
-        elif isinstance(parent, ast.keyword):
-            continue
-        else:
+            return read if site_of(parent, view)[0] is not None else parent
+        elif not isinstance(parent, ast.keyword):
             break
-    else:
-        return None
     if isinstance(inner, ast.BinOp):
         return inner
     if isinstance(parent, ast.Call) and view.callee(parent).startswith(("torch.", "builtins.range")) and inner is read:
-        return None if any(part is read for part in numbers_of(parent, view)) else parent
+        return read if any(part is read for part in numbers_of(parent, view)) else parent
     return None
 
 
@@ -286,6 +330,7 @@ class Router(nn.Module):
     Example(
         code="""\
 import torch
+from torch import nn
 
 
 def pack(x: torch.Tensor, lengths: torch.Tensor):
@@ -295,6 +340,17 @@ def pack(x: torch.Tensor, lengths: torch.Tensor):
         rows.append(x[row, :n])  # ~
     low = x.min().item()  # ~ CL201
     return (torch.cat(rows) - low) / 2  # ~
+
+
+class Range(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def forward(self, x):
+        scaled = x * self.count  # ~
+        self.count = int((x > 1).sum())  # ~ CL202
+        return scaled
 """,
         run="(pack, [(torch.ones(2, 8) * n, torch.tensor([n, 3])) for n in range(1, 4)])",
         default="break",

@@ -97,8 +97,8 @@ def _store_attribute(target: ast.Attribute, value: Value, frame: Frame) -> None:
     owner = evaluate(target.value, frame)
     own = [option for option in options(owner) if isinstance(option, Instance)]
     left_to_class = [stores(option, target.attr, value, target, frame) for option in own]
-    if left_to_class and all(left_to_class):
-        return
+    if left_to_class and all(left_to_class) and not frame.is_receiver(target.value):
+        return  # what an object does to itself tells what its property gives, however that keeps it
     for option in options(owner):
         # Only what a class does to itself is kept with the object: an instance stands for many.
         if isinstance(option, Instance) and frame.is_receiver(target.value):
