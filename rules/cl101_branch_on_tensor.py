@@ -36,7 +36,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.tensors import decided, drawn_at_random, gated_by_dtype, is_plain, site_of
+from compilelint.static.facts.tensors import decided, drawn_at_random, gated_by_dtype, is_array, is_plain, site_of
 from compilelint.static.values import tensor_certainty
 
 HAZARD = "graph-break"
@@ -68,9 +68,10 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             confidence,
         )
     elif isinstance(site, (ast.If, ast.comprehension, ast.match_case)):
+        what = "a NumPy value, which Dynamo holds as a tensor" if is_array(node, view) else "a tensor's value"
         yield Hit(
             node,
-            f"`{view.text(node)}` is a tensor's value: Dynamo splits the graph to choose a branch",
+            f"`{view.text(node)}` is {what}: Dynamo splits the graph to choose a branch",
             remedy(node, site, view),
             "possible" if gated_by_dtype(node, view) else confidence,
         )
@@ -85,6 +86,8 @@ def asks_to_equal_a_constant(node: ast.expr, view: View) -> bool:
 
 def remedy(node: ast.expr, site: ast.If | ast.comprehension | ast.match_case, view: View) -> str:
     """What to write, by what the branch is for."""
+    if is_array(node, view):
+        return "decide before the compiled region, with Python's numbers, and pass the outcome in"
     if isinstance(site, ast.If) and isinstance(site.body[0], ast.Raise) and not site.orelse:
         return 'check on the device, without a branch: `torch._assert_async(ok, "message")`, or check before the region'
     if drawn_at_random(node, view):

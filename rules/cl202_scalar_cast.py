@@ -30,7 +30,7 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.state import parameters
-from compilelint.static.facts.tensors import data, kept_number, mapped, on_error_path
+from compilelint.static.facts.tensors import data, is_array, kept_number, mapped, on_error_path, python_number
 
 HAZARD = "graph-break"
 CAPTURED = "numbers"
@@ -58,12 +58,16 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         callee, confidence = each
     if confidence is not None and not on_error_path(node, view):
         flag = callee.endswith(("bool", "__bool__"))
+        of_numpy = bool(node.args) and is_array(node.args[0], view)
+        what = "a NumPy value, which Dynamo holds as a tensor," if of_numpy else "a tensor"
         yield Hit(
             node,
-            f"`{view.text(node)}` reads a tensor back into a Python {'bool' if flag else 'number'}: Dynamo splits the"
+            f"`{view.text(node)}` reads {what} back into a Python {'bool' if flag else 'number'}: Dynamo splits the"
             " graph here",
             "keep a bool tensor (`t != 0`) and select with `torch.where`"
             if flag
+            else python_number(node)
+            if of_numpy
             else "cast on the device (`t.long()`, `t.float()`), or take the number from a shape or an argument",
             confidence,
         )

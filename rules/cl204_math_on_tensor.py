@@ -26,7 +26,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.tensors import data, on_error_path, tensors_within
+from compilelint.static.facts.tensors import data, is_array, on_error_path, python_number, tensors_within
 
 HAZARD = "graph-break"
 WATCH = Watch(nodes=(ast.Call,), callees=lambda name: name.startswith("math."))
@@ -48,10 +48,14 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     for argument in node.args:
         confidence = tensors_within(view.kind(argument)) if name == "fsum" else data(view.kind(argument))
         if confidence is not None:
+            of_numpy = is_array(argument, view)
+            what = ", a NumPy number that Dynamo holds as a tensor," if of_numpy else ""
+            use = f"use `torch.{name}`, which takes tensors" if name in SAME_NAME else "use the torch function"
             yield Hit(
                 node,
-                f"`math.{name}` needs a Python number, so `{view.text(argument)}` is read back: the graph splits here",
-                f"use `torch.{name}`, which takes tensors" if name in SAME_NAME else "use the torch function",
+                f"`math.{name}` needs a Python number, so `{view.text(argument)}`{what} is read back: the graph splits"
+                " here",
+                python_number(argument) if of_numpy else use,
                 confidence,
             )
             return

@@ -47,7 +47,9 @@ from compilelint.static.facts.state import parameters
 from compilelint.static.facts.tensors import (
     data,
     element_of_array,
+    is_array,
     kept_number,
+    python_number,
     scalar_tensor,
     tensors_within,
     written_constant,
@@ -75,10 +77,13 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             instead = (
                 "use a bound known to Python and a mask" if part in numbers else "use an operation that takes a tensor"
             )
+            of_numpy = is_array(part, view)
+            text = f"`{view.text(part)}`" + (", a NumPy number that Dynamo holds as a tensor," if of_numpy else "")
             yield Hit(
                 node,
-                f"`{name}` needs a Python number: the tensor `{view.text(part)}` is read back and splits the graph",
-                f"{instead}, or pass the number into the region",
+                f"`{name}` needs a Python number: {'' if of_numpy else 'the tensor '}{text} is read back and splits the"
+                " graph",
+                python_number(part) if of_numpy else f"{instead}, or pass the number into the region",
                 certain,
             )
             return

@@ -48,11 +48,14 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         if callee == "contextvars.ContextVar.get" and view.torch >= (2, 14):
             return
         if callee.startswith((*MODULES, *METHODS)) and callee not in COMPILES:
+            of_context = callee.startswith("contextvars.")
+            what = "works on a context variable" if of_context else "belongs to the interpreter's threads"
             yield Hit(
                 node,
-                f"`{view.text(node)}` belongs to the interpreter's threads, which Dynamo does not trace: "
-                "the graph splits here",
-                "do this outside the compiled code, and pass in what it yields",
+                f"`{view.text(node)}` {what}, which Dynamo does not trace: the graph splits here",
+                "hand the value on as an argument"
+                if of_context
+                else "do this outside the compiled code, and pass in what it yields",
             )
     elif isinstance(node, ast.With):
         for item in node.items:

@@ -51,11 +51,14 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     callee = view.callee(node)
     if callee.startswith((*STANDARD, *PACKAGES)):
+        package = callee.partition(".")[0]
+        in_c = callee.startswith(STANDARD)
+        what = "runs C code that Dynamo can't look into" if in_c else f"calls {package}, which Dynamo can't trace"
         yield Hit(
             node,
-            f"`{view.text(node)}` runs C code that Dynamo can't look into: the graph splits here",
+            f"`{view.text(node)}` {what}: the graph splits here",
             "call it outside the compiled code, or make it a `torch.library.custom_op` with a `register_fake`",
-            "certain" if callee.startswith(STANDARD) else "likely",
+            "certain" if in_c else "likely",
         )
 
 

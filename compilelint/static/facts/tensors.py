@@ -83,8 +83,8 @@ def element_of_array(node: ast.expr, view: View) -> bool:
     """Whether `node` is one number out of a numpy array, by index or in a loop over it: to Dynamo it is a tensor."""
     if isinstance(node, ast.Name):
         sources = _looped_over(view.function).get(node.id, ())
-        return _is_array(node, view) and any(_is_array(source, view) for source in sources)
-    return isinstance(node, ast.Subscript) and _is_array(node.value, view)
+        return is_array(node, view) and any(is_array(source, view) for source in sources)
+    return isinstance(node, ast.Subscript) and is_array(node.value, view)
 
 
 def kept_number(node: ast.expr, view: View, asked: frozenset[str] = frozenset()) -> bool:
@@ -93,7 +93,7 @@ def kept_number(node: ast.expr, view: View, asked: frozenset[str] = frozenset())
 
     `asked` are the variables of which that is being asked already: two may be set to each other in a loop.
     """
-    if not _is_array(node, view) or element_of_array(node, view):
+    if not is_array(node, view) or element_of_array(node, view):
         return False
     if isinstance(node, ast.Name) and node.id not in _looped_over(view.function):
         made = assigned_once(view.function, node.id)
@@ -103,10 +103,19 @@ def kept_number(node: ast.expr, view: View, asked: frozenset[str] = frozenset())
     return isinstance(node, (ast.Attribute, ast.Name, ast.Subscript))
 
 
-def _is_array(node: ast.expr, view: View) -> bool:
+def is_array(node: ast.expr, view: View) -> bool:
     """Whether what is known of `node` speaks for an array, and nothing for a tensor."""
     found = options(view.kind(node))
     return any(isinstance(o, Array) for o in found) and not any(isinstance(o, Tensor) for o in found)
+
+
+def python_number(node: ast.expr) -> str:
+    """What to write in place of a number that numpy makes, and Dynamo carries as a tensor. Measured on torch 2.13."""
+    if any(ast.unparse(part).endswith(".prod") for part in ast.walk(node) if isinstance(part, ast.Attribute)):
+        return "use `math.prod`, which gives a Python number"
+    return (
+        "make it a Python number where it is made, outside of the compiled code (`int(...)`), or compute it with `math`"
+    )
 
 
 @lru_cache(maxsize=64)
