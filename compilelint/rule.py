@@ -278,6 +278,9 @@ class View(Protocol):
     def settings(self, node: ast.expr) -> tuple[Setting, ...]:
         """What driving code changes like that on the module of torch at `node`, such as `p` of a dropout."""
 
+    def put_in_global(self, node: ast.Attribute) -> Place | None:
+        """Where a context manager makes the object with this value, which it keeps in a global while its body runs."""
+
     def made_with(self, node: ast.Attribute | ast.Subscript) -> Place | None:
         """Where driving code makes objects, or dicts, anew that have another value each time where `node` reads them.
 

@@ -67,7 +67,7 @@ class Packed(nn.Module):
         self.proj = nn.Linear(4, 4)
 
     def forward(self, x, lengths):
-        parts = torch.split(self.proj(x), lengths.tolist())  # ~
+        parts = torch.split(self.proj(x), lengths.tolist())  # ~ CL610  # ~
         return torch.stack([part.sum(0) for part in parts])
 """,
         run="(Packed(), [(torch.ones(5, 4), torch.tensor([2, 3]))])",

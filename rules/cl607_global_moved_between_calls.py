@@ -6,7 +6,8 @@ Finds the first read, in compiled code, of a module-level name or of an entry of
 function of the file counts on or sets to a value that is not constant: `SETTINGS["theta"] = theta`, or `global SCALE;
 SCALE = scale`. Where that function calls nothing but to check or convert what it sets, and nobody in the file calls it,
 it may be called once: then the finding is `possible`. The same goes for a module-level list or set that another
-function adds to (`BANNED.append(token)`), if none takes anything out.
+function adds to (`BANNED.append(token)`), if none takes anything out, and for a number or text of an object that a
+context manager puts into a global: `_context = ForwardContext(num_tokens)`.
 
 ## Why it costs
 
@@ -42,13 +43,14 @@ from compilelint.static.facts.state import (
     used_at,
 )
 from compilelint.static.project.syntax import nodes_in
-from compilelint.static.values import Const, Scalar, Sequence, Value, options
+from compilelint.static.values import UNKNOWN, Const, Scalar, Sequence, Value, options
 
 HAZARD = "recompile"
 WATCH = Watch(
-    nodes=(ast.Name, ast.Subscript),
-    files=lambda module: bool(globals_set(module) or globals_grown(module)),
-    syntax=lambda node, module: _setters(node, module) != [] or _growers(node, module) != [],
+    nodes=(ast.Name, ast.Subscript, ast.Attribute),
+    syntax=lambda node, module: (
+        isinstance(node, ast.Attribute) or bool(_setters(node, module) or _growers(node, module))
+    ),
 )
 CHECKING = frozenset(
     "int float bool str len isinstance issubclass hasattr type tuple list set lower upper strip".split()
@@ -58,6 +60,8 @@ CHECKING = frozenset(
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """Yield the first read of a global that some other function sets."""
+    if isinstance(node, ast.Attribute):
+        yield from _of_context(node, view)
     if not isinstance(node, (ast.Name, ast.Subscript)):
         return
     yield from _grown(node, view)
@@ -74,6 +78,33 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         "pass it as an argument, where a number becomes dynamic, or keep it in a buffer",
         confidence="likely" if any(_is_used(function, view.module) for _, function in setters) else "possible",
     )
+
+
+def _of_context(node: ast.Attribute, view: View) -> Iterator[Hit]:
+    """The first read of what each object holds that a context manager puts into a global."""
+    place = view.put_in_global(node) if isinstance(node.ctx, ast.Load) else None
+    if place is None or first_read(node, view) is not node:
+        return
+    kinds = [kind for kind in options(view.kind(node)) if kind != UNKNOWN]
+    if all(map(_is_setting, kinds)) and (kinds or _declared(node, view) in ("int", "str")):
+        yield Hit(
+            used_at(node, view),
+            f"`{view.text(node)}` is read of a global object that {view.where(place)} makes anew: Dynamo guards on the"
+            " value, so a new one compiles again",
+            "pass it as an argument, where a number becomes dynamic, or keep it in a buffer",
+            confidence="likely",
+        )
+
+
+def _declared(node: ast.Attribute, view: View) -> str:
+    """The annotation of a field, as written."""
+    fields = (
+        statement
+        for owner in view.classes(view.kind(node.value))
+        for statement in owner.body
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
+    )
+    return next((ast.unparse(f.annotation) for f in fields if f.target.id == node.attr), "")  # type: ignore[union-attr]
 
 
 def _grown(node: ast.Name | ast.Subscript, view: View) -> Iterator[Hit]:
@@ -224,6 +255,62 @@ def decode(logits, token):
     return scores(logits)
 """,
         run="decode, [(torch.ones(2, 8), token) for token in range(4)]",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
+    Example(
+        code="""
+import contextlib
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+
+@dataclass
+class ForwardContext:
+    num_tokens: int
+
+
+_context = None
+
+
+@contextlib.contextmanager
+def forward_context(num_tokens):
+    global _context
+    before = _context
+    _context = ForwardContext(num_tokens)
+    try:
+        yield
+    finally:
+        _context = before
+
+
+def current():
+    assert _context is not None
+    return _context
+
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+
+    def forward(self, x):
+        context = current()
+        return self.proj(x)[: context.num_tokens]  # ~
+
+
+class Runner:
+    def __init__(self):
+        self.model = torch.compile(Layer())
+
+    def __call__(self, x, num_tokens):
+        with forward_context(num_tokens):
+            return self.model(x)
+""",
+        run="Runner(), [(torch.ones(8, 4), n) for n in range(2, 6)]",
         default="recompile",
         fullgraph="recompile",
         inside=True,

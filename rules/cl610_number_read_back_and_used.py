@@ -75,6 +75,15 @@ def _first_uses(call: ast.Call, view: View) -> Iterator[Hit]:
     """Where the variables that hold what `call` reads back are used first, if the graph depends on them there."""
     if on_error_path(call, view) or not _reads(call, view):
         return
+    here = _use_of(call, view)
+    if isinstance(here, (ast.Subscript, ast.Call)) and here is not call and not _left_uncompiled(here, view):
+        yield Hit(
+            here,
+            f"`{view.text(here)}` depends on a number that is read back inside it: Dynamo guards on its value behind"
+            " the break, so what follows compiles again when it changes",
+            INSTEAD,
+            "likely",
+        )
     for name, use in _used(call, view):
         yield Hit(
             use,
@@ -185,7 +194,7 @@ def _is_set_once(name: str, view: View) -> bool:
     return sum(isinstance(node.ctx, ast.Store) for node in stores) == 1
 
 
-def _use_of(read: ast.Name, view: View) -> ast.expr | None:
+def _use_of(read: ast.expr, view: View) -> ast.expr | None:
     """The operation that makes the graph depend on a number: arithmetic, a slice or index, a call of torch.
 
     None where it is handed on, kept or returned, `read` itself where another finding tells: a branch on it, a size.
@@ -206,7 +215,9 @@ def _use_of(read: ast.Name, view: View) -> ast.expr | None:
     if isinstance(inner, ast.BinOp):
         return inner
     if isinstance(parent, ast.Call) and view.callee(parent).startswith(("torch.", "builtins.range")) and inner is read:
-        return read if any(part is read for part in numbers_of(parent, view)) else parent
+        # One number as a size is CL609's, not a list of them: `x.split(lengths.tolist())`.
+        told = not isinstance(view.kind(read), Sequence) and any(part is read for part in numbers_of(parent, view))
+        return read if told else parent
     return None
 
 

@@ -21,6 +21,15 @@ def change_of(node: ast.Attribute, frame: Frame) -> Write | None:
     return None
 
 
+def in_global(node: ast.Attribute, frame: Frame) -> Made | None:
+    """Where an object is made that a context manager puts into a global, with what `node` reads of it."""
+    found = frame.tracer.driven.in_globals
+    for option in options(frame.kinds.get(node.value, UNKNOWN)) if found else ():
+        if isinstance(option, Instance) and (option.ref, node.attr) in found:
+            return found[option.ref, node.attr]
+    return None
+
+
 def made_for(node: ast.Attribute, frame: Frame) -> Made | None:
     """Where objects are made that have another value in the attribute each time, of which one is put in place of the
     object of which `node` reads it: `net.processor = Reweight(token)`."""

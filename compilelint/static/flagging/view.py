@@ -176,6 +176,11 @@ class FrameView:
             for keeper in options(self.kind(node.value))
         )
 
+    def put_in_global(self, node: ast.Attribute) -> Place | None:
+        """See View."""
+        found = between_calls.in_global(node, self.frame)
+        return None if found is None else Place(found.path, found.line)
+
     def made_with(self, node: ast.Attribute | ast.Subscript) -> Place | None:
         """See View."""
         made = self.frame.tracer.driven.made

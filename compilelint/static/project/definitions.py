@@ -286,6 +286,38 @@ def _set_from_outside(module: ModuleIndex) -> dict[str, list[int]]:
     return found
 
 
+def rebound(module: ModuleIndex, name: str) -> list[tuple[ast.expr, FunctionNode]]:
+    """What functions of a file assign to one of its globals, which they declare as such, each with the function."""
+    lines = _declared_global(module).get(name, [])
+    found: list[ast.AST] = [module.tree] if lines else []
+    values: list[tuple[ast.expr, FunctionNode]] = []
+    for node in found:
+        around = [with_body(inner) for inner in inner_statements(node) if _is_around(inner, lines)]
+        found += around
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and any(
+            isinstance(inner, ast.Global) and name in inner.names for inner in around
+        ):
+            for statement in walked_statements(node):
+                for target, value in assignments(statement) if isinstance(statement, ast.Assign) else ():
+                    if isinstance(target, ast.Name) and target.id == name:
+                        values.append((value, node))
+    return values
+
+
+_GLOBAL = re.compile(r"^\s+global\s+([\w, ]+)")
+
+
+@lru_cache(maxsize=4096)
+def _declared_global(module: ModuleIndex) -> dict[str, list[int]]:
+    """By name, the 1-based lines on which functions of a file declare it global."""
+    found: dict[str, list[int]] = {}
+    for number, line in enumerate(module.lines, start=1):
+        declared = _GLOBAL.match(line) if "global" in line else None
+        for name in declared[1].split(",") if declared is not None else ():
+            found.setdefault(name.strip(), []).append(number)
+    return found
+
+
 def constructed_in(module: ModuleIndex, name: str) -> list[tuple[ast.Call, FunctionNode | None]]:
     """Where a file calls one of its classes, and in which function: `Trainer(Generator())`."""
     called = re.compile(rf"(?<!class )\b{re.escape(name)}\s*\(")

@@ -5,9 +5,9 @@ one function, of all methods of one class), `assigned C` (what the methods of a 
 NAME` (what the file assigns to that attribute of other objects), `starts` (where it speaks of compilation, if in
 comments), `head` (the first lines, comments and all), `plan HOW F` (what the rest of the file has rules ask about in a
 function that is looked at in that way, see `dispatch.asking`), `made NAME` (what the file binds to a name), `given C`
-(what the file passes to the constructor of a class), `fact QUESTION` (what a function, by module and name, says of the
-file), `tests F` (what a function tells of its argument, see `definitions.none_test`). `F` and `C` are qualified names;
-of several definitions of one name the second is `F#2`.
+(what the file passes to the constructor of a class), `rebound NAME` (what its functions assign to a global), `fact
+QUESTION` (what a function, by module and name, says of the file), `tests F` (what a function tells of its argument, see
+`definitions.none_test`). `F` and `C` are qualified names; of several definitions of one name the second is `F#2`.
 
 Lines between statements that hold nothing but a comment, and blank ones, are in no part. So the lines of a part that
 has not changed can be found again wherever they have moved to.
@@ -31,6 +31,7 @@ from compilelint.static.project.definitions import (
     constructed_in,
     is_small,
     none_test,
+    rebound,
 )
 from compilelint.static.project.index import FunctionNode, ModuleIndex, Scope
 from compilelint.static.project.syntax import first_line
@@ -44,6 +45,7 @@ HEAD = "head"
 PLAN = "plan"
 MADE = "made"
 GIVEN = "given"
+REBOUND = "rebound"
 FACT = "fact"
 TESTS = "tests"
 
@@ -141,6 +143,8 @@ class Parts:
         if sort == GIVEN:
             sites = constructed_in(self._module, name)
             return _digest_of(ast.dump(part) for site in sites for part in site if part is not None)
+        if sort == REBOUND:
+            return _digest_of(ast.dump(part) for site in rebound(self._module, name) for part in site)
         if sort == "assigned":
             classes = [ref for ref in contents.classes(self._module) if ref.qualname == name]
             return _digest_of(item for ref in classes for item in _assigned(ref)) if classes else ""

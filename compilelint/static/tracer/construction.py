@@ -148,7 +148,7 @@ def _given(ref: ClassRef, tracer: Tracer) -> dict[str, Value]:
     for call, scope in sites if len(sites) <= MAX_SITES else ():
         frame = tracer.module_frame(module)
         for name, argument in _arguments(call, member):
-            found.setdefault(name, []).append(_value_at(argument, scope, frame))
+            found.setdefault(name, []).append(value_at(argument, scope, frame))
     return {
         name: join_all(values)
         for name, values in found.items()
@@ -188,13 +188,13 @@ def _arguments(call: ast.Call, init: FunctionRef) -> Iterator[tuple[str, ast.exp
     yield from ((keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg is not None)
 
 
-def _value_at(node: ast.expr, scope: FunctionNode | None, frame: Frame, depth: int = 0) -> Value:
+def value_at(node: ast.expr, scope: FunctionNode | None, frame: Frame, depth: int = 0) -> Value:
     """An expression on its own, with the variables in it that its function assigns once."""
     own = _names_of(scope) if scope is not None else frozenset[str]()
     for part in nodes_in(node):
         if scope is not None and isinstance(part, ast.Name) and part.id in own and part.id not in frame.env:
             made = assigned_once(scope, part.id) if depth < MAX_STEPS else None
-            frame.env[part.id] = UNKNOWN if made is None else _value_at(made, scope, frame, depth + 1)
+            frame.env[part.id] = UNKNOWN if made is None else value_at(made, scope, frame, depth + 1)
     return frame.tracer.evaluate(node, frame)
 
 
@@ -260,4 +260,4 @@ def _value_in_method(node: ast.expr, method: FunctionRef, owner: Instance, trace
         frame.env[parameter.arg] = given.get(parameter.arg, declared)
     if method.node.args.args:
         frame.env[method.node.args.args[0].arg] = owner
-    return _value_at(node, None if isinstance(method.node, ast.Lambda) else method.node, frame)
+    return value_at(node, None if isinstance(method.node, ast.Lambda) else method.node, frame)

@@ -171,6 +171,8 @@ class Driven:
     """By module and variable, what host code compiled; UNKNOWN where it is not always the same."""
     made: dict[tuple[ClassRef, str], Made] = field(default_factory=dict)
     """Attributes of new objects that are others each time."""
+    in_globals: dict[tuple[ClassRef, str], Made] = field(default_factory=dict)
+    """Attributes of the objects that a context manager puts into a global, and that it is given."""
     replaced: set[FunctionRef] = field(default_factory=set)
     """Methods that are compiled in place: `pipe.decode = torch.compile(pipe.decode)`."""
 

@@ -32,13 +32,13 @@ def note_construction(node: ast.Call, frame: Frame) -> None:
     """Note which attributes of the objects that a call makes differ from one time to the next."""
     for made in options(frame.kind(node.func)):
         if isinstance(made, Class) and not frame.tracer.program.is_module(made.ref):
-            for attribute, argument in _given(made.ref, node, frame):
+            for attribute, argument in kept_arguments(made.ref, node, frame):
                 if _differs(argument, frame):
                     path = frame.tracer.display(frame.module)
                     frame.tracer.driven.made.setdefault((made.ref, attribute), Made(path, node.lineno))
 
 
-def _given(ref: ClassRef, call: ast.Call, frame: Frame) -> Iterator[tuple[str, ast.expr]]:
+def kept_arguments(ref: ClassRef, call: ast.Call, frame: Frame) -> Iterator[tuple[str, ast.expr]]:
     """The attributes that a constructor keeps of its arguments as they are, with the arguments of a call."""
     made = frame.tracer.program.method(ref, "__init__")
     if isinstance(made, FunctionRef):

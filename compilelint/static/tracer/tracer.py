@@ -24,6 +24,7 @@ from compilelint.static.tracer import (
     expressions,
     library,
     noting,
+    rebound,
     regime,
     statements,
 )
@@ -177,6 +178,8 @@ class Tracer:
         home = self.program.home(found, module, name)
         if isinstance(found, FunctionRef):
             return self.decorated(found)
+        if isinstance(found, ast.Constant) and found.value is None:
+            return rebound.value_of(home, name, self.module_frame(home))
         return or_otherwise(self.evaluate(found, self.module_frame(home)), home, found)
 
     def member_value(self, module: str, name: str) -> Value:

@@ -18,6 +18,7 @@ from compilelint.static.project.parts import (
     MADE,
     OUTSIDE,
     PLAN,
+    REBOUND,
     STARTS,
     SURFACE,
     TESTS,
@@ -123,7 +124,7 @@ def _wanted(parts: Parts, notes: Iterable[Note]) -> Iterator[str]:
             yield parts.tests_at(line)
         elif sort == PLAN:
             yield parts.plan_at(name, line)
-        elif sort in (MADE, GIVEN, OUTSIDE, FACT):
+        elif sort in (MADE, GIVEN, OUTSIDE, FACT, REBOUND):
             yield f"{sort} {name}"
         else:
             yield sort
