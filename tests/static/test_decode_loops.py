@@ -386,3 +386,18 @@ def main(model, x): generate(model, Chain([Ban()]), x)
 @pytest.mark.parametrize(("base", "found"), [("list", True), ("tuple", True), ("Unknown", False)])
 def test_what_a_list_of_a_class_of_the_project_is_made_of_is_in_it(base: str, found: bool) -> None:
     assert ("Ban.__call__" in probe({"app.py": CHAIN.format(base=base)}).functions("decode-loop")) is found
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "decodes"),
+    [
+        ("model.py", "decode", True),
+        ("model.py", "load_split", False),
+        ("model.py", "_quantize_layers", False),
+        ("model.py", "run_loaded", True),
+        ("conversion/measure.py", "decode", False),
+    ],
+)
+def test_a_loop_that_loads_or_converts_a_model_does_not_decode(path: str, name: str, decodes: bool) -> None:
+    text = f"{HEAD}def {name}(model, x):\n    for _ in range(9):\n        x = model(x)\n        probe(x)\n"
+    assert bool(probe({path: text}).functions("decode-loop")) is decodes

@@ -511,6 +511,8 @@ class Norm:
     def loss(self, x: torch.Tensor): return probe(x)
 def infer_all(x: torch.Tensor): return probe(x)
 def cropped(x: torch.Tensor, text_tokenizer): return probe(x)
+def filtered(x: torch.Tensor, lora_state_dict): return probe(x)
+def upscaled(x: torch.Tensor, *, show_progress): return probe(x)
 @torch.library.register_fake("pkg::scan")
 def scan_fake(x: torch.Tensor): return probe(x)
 @torch.compiler.disable

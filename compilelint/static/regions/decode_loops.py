@@ -24,6 +24,8 @@ _NO_DECODING = frozenset("train training validate validation eval evaluate evalu
 _NO_STEP = _MODEL_VERBS | _NO_DECODING | frozenset("generate sample benchmark profile measure run main loss".split())
 """Words in the names of functions that are given a model and do more than one step with it, or none."""
 _TRAINING_WORDS = frozenset({"backward", "zero_grad"})
+_CONVERTING = frozenset("load convert conversion quantize quant measure calibrate calibration export".split())
+"""Words in the names of files, and first words of functions, that go through a model once, layer by layer."""
 
 
 def decode_loops(ref: FunctionRef, module: ModuleIndex) -> list[ast.For | ast.While]:
@@ -41,6 +43,13 @@ def decode_loops(ref: FunctionRef, module: ModuleIndex) -> list[ast.For | ast.Wh
     stateful = _stateful_steps(module.tree) if steps else frozenset()
     others = namesakes(module.tree).get(ref.node, frozenset()) if steps else frozenset()
     return [loop for loop in loops if _decodes(loop, steps, stateful, others)]
+
+
+def converts(ref: FunctionRef, module: ModuleIndex) -> bool:
+    """Whether a function loads, converts or quantizes a model: its loops run each layer once, and decode nothing."""
+    words = {word for part in module.name.split(".") for word in part.lower().split("_")}
+    first = "" if isinstance(ref.node, ast.Lambda) else ref.node.name.lstrip("_").partition("_")[0]
+    return bool((words | {first}) & _CONVERTING)
 
 
 def each_turn(loop: ast.For | ast.While) -> Iterator[ast.AST]:

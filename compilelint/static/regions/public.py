@@ -63,6 +63,7 @@ _OUTSIDE_PREFIXES = (
     "test",
     "prepare_inputs_for_generation",
     "prepare_optimizer",
+    "prepare_param",
     "configure_optimizer",
     "state_dict",
 )
@@ -238,9 +239,13 @@ _HOST_CALLS = frozenset(
 """Progress bars, exchanges of objects between processes, clocks, seeds: no model does this inside its layers."""
 
 
+_HOST_PARAMETERS = ("tokenizer", "state_dict", "progress", "progress_bar")
+"""How parameters end that no layer is given: what makes texts tokens, weights by name, a wish to see progress."""
+
+
 def _talks_to_the_host(ref: FunctionRef) -> bool:
-    """Whether a function itself shows progress, waits for other processes, times or seeds, or has a tokenizer."""
-    if any(parameter.arg.endswith("tokenizer") for parameter in (*ref.node.args.args, *ref.node.args.kwonlyargs)):
+    """Whether a function itself shows progress, waits for other processes, times or seeds, or is handed such means."""
+    if any(p.arg.endswith(_HOST_PARAMETERS) for p in (*ref.node.args.args, *ref.node.args.kwonlyargs)):
         return True
     for node in nodes_in(ref.node):
         if isinstance(node, ast.Call):

@@ -19,7 +19,7 @@ from compilelint.static.project.parts import STARTS
 from compilelint.static.project.program import Program
 from compilelint.static.regions import link
 from compilelint.static.regions.batch_loops import batch_loops
-from compilelint.static.regions.decode_loops import decode_loops, each_turn
+from compilelint.static.regions.decode_loops import converts, decode_loops, each_turn
 from compilelint.static.regions.public import public_functions
 from compilelint.static.tracer import statements
 from compilelint.static.tracer.attributes import is_opaque
@@ -221,7 +221,7 @@ class Walk:
             return
         looping: dict[FunctionRef, Mode] = {}
         for ref in contents.functions(module):
-            if ref not in self.tracer.entered:
+            if ref not in self.tracer.entered and not converts(ref, module):
                 decoding = decode_loops(ref, module)
                 others = batch_loops(ref, module, decoding)
                 self._loop("batch-loop", others, ref, "a loop here calls what is compiled each turn", looping)
