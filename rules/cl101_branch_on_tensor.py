@@ -36,7 +36,15 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.tensors import decided, drawn_at_random, gated_by_dtype, is_array, is_plain, site_of
+from compilelint.static.facts.tensors import (
+    decided,
+    decided_by,
+    drawn_at_random,
+    gated_by_dtype,
+    is_array,
+    is_plain,
+    site_of,
+)
 from compilelint.static.values import tensor_certainty
 
 HAZARD = "graph-break"
@@ -68,10 +76,9 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             confidence,
         )
     elif isinstance(site, (ast.If, ast.comprehension, ast.match_case)):
-        what = "a NumPy value, which Dynamo holds as a tensor" if is_array(node, view) else "a tensor's value"
         yield Hit(
             node,
-            f"`{view.text(node)}` is {what}: Dynamo splits the graph to choose a branch",
+            f"`{view.text(node)}` is {decided_by(node, view)}: Dynamo splits the graph to choose a branch",
             remedy(node, site, view),
             "possible" if gated_by_dtype(node, view) else confidence,
         )

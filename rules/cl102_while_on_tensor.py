@@ -34,7 +34,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.tensors import decided, site_of
+from compilelint.static.facts.tensors import decided, decided_by, site_of
 
 HAZARD = "graph-break"
 WATCH = Watch(tests=True)
@@ -48,7 +48,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if confidence is not None and isinstance(site_of(node, view)[0], ast.While):
         yield Hit(
             node,
-            f"`{view.text(node)}` is a tensor's value: the graph ends at this loop, and each turn reads it back",
+            f"`{view.text(node)}` is {decided_by(node, view)}: the graph ends at this loop, and each turn reads it"
+            " back",
             "loop a fixed number of times and mask with `torch.where`, use `torch._higher_order_ops.while_loop`, or"
             " compile the body alone",
             confidence,

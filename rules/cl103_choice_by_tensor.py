@@ -28,7 +28,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.tensors import decided, is_array, site_of
+from compilelint.static.facts.tensors import decided, decided_by, site_of
 
 HAZARD = "graph-break"
 WATCH = Watch(tests=True)
@@ -43,10 +43,10 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     site, negated = site_of(node, view)
     if isinstance(site, ast.IfExp):
-        what = "a NumPy value, which Dynamo holds as a tensor" if is_array(node, view) else "a tensor's value"
         yield Hit(
             node,
-            f"`{view.text(node)}` is {what}: Dynamo splits the graph here and reads it back to choose a side",
+            f"`{view.text(node)}` is {decided_by(node, view)}: Dynamo splits the graph here and reads it back to"
+            " choose a side",
             "select with `torch.where(condition, a, b)`",
             confidence,
         )

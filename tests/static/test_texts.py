@@ -37,6 +37,7 @@ OF_NUMPY = "a NumPy number that Dynamo holds as a tensor"
         ("CL202", "x = x + int(np.prod(x.shape))", "a NumPy value", "use `math.prod`"),
         ("CL101", "if np.prod(x.shape) > 9: x = x + 1", "is a NumPy value", "with Python's numbers"),
         ("CL101", "if x.sum() > 1: x = x + 1", "is a tensor's value", "`torch.where(condition, a, b)`"),
+        ("CL102", "while np.prod(x.shape) > 9: x = x[1:]", "is a NumPy value", "compile the body alone"),
         ("CL409", "depth.set(1)", "works on a context variable", "hand the value on as an argument"),
         ("CL518", "x = x + cv2.norm(x.numpy())", "calls cv2, which Dynamo can't trace", "outside the compiled code"),
         ("CL518", "hashlib.sha256(b'x')", "runs C code", "outside the compiled code"),

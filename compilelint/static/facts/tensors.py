@@ -109,6 +109,11 @@ def is_array(node: ast.expr, view: View) -> bool:
     return any(isinstance(o, Array) for o in found) and not any(isinstance(o, Tensor) for o in found)
 
 
+def decided_by(node: ast.expr, view: View) -> str:
+    """What a decision is made on, in words."""
+    return "a NumPy value, which Dynamo holds as a tensor" if is_array(node, view) else "a tensor's value"
+
+
 def python_number(node: ast.expr) -> str:
     """What to write in place of a number that numpy makes, and Dynamo carries as a tensor. Measured on torch 2.13."""
     if any(ast.unparse(part).endswith(".prod") for part in ast.walk(node) if isinstance(part, ast.Attribute)):
