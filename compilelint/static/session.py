@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from compilelint.config import Settings
     from compilelint.static.flagging.dispatch import Dispatch
     from compilelint.static.flagging.flag import Flagger
-    from compilelint.static.project.index import ModuleIndex
+    from compilelint.static.project.bodies import Outline
     from compilelint.static.tracer.frame import Frame
     from compilelint.static.units.retrial import Read, Retrial
     from compilelint.static.units.workers import Arrived, Workers
@@ -157,6 +157,7 @@ class _Session:
         self._asked: Counter[str] = Counter()
         self._entered: set[str] = set()
         self._surest = Surest()
+        self._outlined: dict[str, Outline] = {}
         self._done = 0
         """How many tasks the passes before had."""
         self.cache: Cache | None = None
@@ -166,7 +167,6 @@ class _Session:
             about = f"{chosen(settings.target_torch)} {settings.engine} {sorted(self.program.run_in_place)} {folders}"
             context = context_of(self.base, names, about, own_code())
             self.cache = Cache(cache, context, self.base, lambda *asked: self._dispatch.pattern(*asked), self._tried)
-            self.program.last_look = self._last_look
 
     def run(self) -> StaticResult:
         """What an earlier run gave, if nothing that it read has changed, else what this one does."""
@@ -202,6 +202,7 @@ class _Session:
         if self.cache is not None:
             if not failures:
                 self.cache.keep_run(self.settings.entry_points, tasks, surest, unread)
+                self.cache.keep_outlines({**self.program.outlined, **self._outlined})
             self.cache.trim()
         return StaticResult(reported(surest.values(), fallbacks), (*unread, *failures))
 
@@ -234,9 +235,12 @@ class _Session:
             found[position] = outcome
             if self.cache is not None:
                 self.cache.put(tasks[position], outcome)
+            self._outlined.update(outcome.outlined)
             self._asked.update(outcome.asked)
             self._settle(position, outcome)
 
+        if missing:
+            self._look_up_outlines()
         self._work_out([tasks[position] for position in missing], arrived, stack)
         self._done += len(tasks)
         return [outcome for outcome in found if outcome is not None]
@@ -247,7 +251,12 @@ class _Session:
         self._surest.claim(outcome.claims, self._done + position)
         self._entered |= outcome.entered
         outcome.entered = outcome.asked = outcome.absent = frozenset()
-        outcome.read, outcome.told, outcome.claims = {}, b"", ()
+        outcome.read, outcome.outlined, outcome.told, outcome.claims = {}, {}, b"", ()
+
+    def _look_up_outlines(self) -> None:
+        if self.cache is not None and not self.program.outlines:
+            self.program.outlines.update(self.cache.outlines())
+            self.program.part_digests = self.cache.part_digests
 
     def _work_out(self, tasks: Sequence[Task], arrived: Arrived, stack: ExitStack) -> None:
         if self._workers is None and self.jobs and len(tasks) > 1:
@@ -273,11 +282,6 @@ class _Session:
             shared = [name for name, count in self._asked.items() if count >= max(SHARED_BY, most // 2)]
             _with_deep_stack(lambda: [self.program.module(name) for name in shared])
 
-    def _last_look(self, module: ModuleIndex) -> None:
-        from compilelint.static.units.reading import lay_out
-
-        lay_out(self.program, module)
-
     def _tried(self, path: str, name: str, told: str) -> Read | None:
         """See `retrial.Retrial.read`."""
         return _with_deep_stack(lambda: self._retrial.read(path, name, told))
@@ -286,6 +290,7 @@ class _Session:
     def _retrial(self) -> Retrial:
         from compilelint.static.units.retrial import Retrial
 
+        self._look_up_outlines()
         names = {path.as_posix(): name for name, path in zip(self.linted, self.files, strict=True)}
         table = load(self.settings.target_torch)
         return Retrial(self.program, names, table, self._flagger, self.shown, self.base)
@@ -307,9 +312,12 @@ class _Session:
 
     def _walk(self, task: Task) -> Outcome:
         kept = self.cache is not None
-        idle = outcome_of_idle(task, self.program, self.shown, kept=kept)
-        if idle is not None:
-            return idle
+        self.program.outlined = {}
+        outcome = outcome_of_idle(task, self.program, self.shown, kept=kept) or self._walk_all(task, kept)
+        outcome.outlined = self.program.outlined
+        return outcome
+
+    def _walk_all(self, task: Task, kept: bool) -> Outcome:
         from compilelint.static.units.walk import Walk
 
         table = load(self.settings.target_torch)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+from copy import copy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from compilelint.static.project.bodies import WithoutBody, fill_in_bodies, leave_out_bodies, with_bodies
+from compilelint.static.project.bodies import WithoutBody, fill_in_bodies, leave_out_bodies, with_body
 from compilelint.static.project.definitions import ClassRef, assigned, assigned_from_outside, constructed_in
 from compilelint.static.project.index import ModuleIndex, index_source
 from compilelint.static.project.parts import CODE, SURFACE, Parts
@@ -33,6 +35,21 @@ def thin(source: str) -> ModuleIndex:
     return module
 
 
+def with_bodies(tree: ast.Module) -> ast.Module:
+    """A file's tree as looks at each of its functions see it."""
+    whole = copy(tree)
+    whole.body = [_with_methods(statement) for statement in tree.body]
+    return whole
+
+
+def _with_methods(statement: ast.stmt) -> Any:
+    if not isinstance(statement, ast.ClassDef):
+        return with_body(statement)
+    whole = copy(statement)
+    whole.body = [_with_methods(inner) for inner in statement.body]
+    return whole
+
+
 def left_out(tree: ast.Module) -> list[str]:
     """The names of the functions that have no body now."""
     blocks = [tree.body, *(statement.body for statement in tree.body if isinstance(statement, ast.ClassDef))]
@@ -52,6 +69,19 @@ def test_what_is_parsed_again_is_what_was_parsed(source: str) -> None:
     fill_in_bodies(filled)
     assert dumped(filled) == before
     assert left_out(filled) == left_out(walked) == []
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=list(SOURCES))
+def test_with_an_outline_all_but_bodies_is_parsed_as_it_was(source: str) -> None:
+    whole = index_source(Path("mod.py"), "mod", False, source)
+    before = dumped(whole.tree)
+    outline = leave_out_bodies(whole.tree, whole.lines)
+    outlined = index_source(Path("mod.py"), "mod", False, source, outline)
+    assert dumped(outlined.tree) == before if not outline else "Tuple" in dumped(outlined.tree)
+    assert leave_out_bodies(outlined.tree, outlined.lines) == outline
+    assert left_out(outlined.tree) == left_out(whole.tree)
+    fill_in_bodies(outlined.tree)
+    assert dumped(outlined.tree) == before
 
 
 def test_a_look_keeps_nothing() -> None:

@@ -20,6 +20,7 @@ import compilelint
 from compilelint.config import Settings
 from compilelint.model import Failure, Finding, Rewrite, Span, Step
 from compilelint.static import StaticResult, lint
+from compilelint.static.project import program
 from compilelint.static.project.text import digest_of
 from compilelint.static.units import work
 from compilelint.static.units.cache import MOST_BYTES, Cache, own_code
@@ -475,6 +476,21 @@ def test_entries_that_another_run_removes_are_made_anew(
         fetch = Cache.finding
         monkeypatch.setattr(Cache, "finding", lambda self, *about: (remove(), fetch(self, *about))[1])
     assert lint(two_users, settings, cache=cache) == lint(two_users, settings)
+
+
+def test_bodies_that_an_earlier_run_has_seen_are_not_parsed(
+    two_users: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, settings = tmp_path / "cache", Settings(root=tmp_path)
+    lint(two_users, settings, cache=cache)
+    known: list[bool] = []
+    index = program.index_source
+    monkeypatch.setattr(program, "index_source", lambda *about: (known.append(about[-1] is not None), index(*about))[1])
+    two_users[0].write_text(USER.format("f(x) + 1"))
+    assert lint(two_users, settings, cache=cache) == lint(two_users, settings)
+    assert (
+        known.count(True) == 1
+    )  # of lib/ops.py: the edited file is parsed as it is, and a run without cache knows none
 
 
 def test_what_cannot_be_kept_is_worked_out(tree: Path, tmp_path: Path) -> None:

@@ -3,14 +3,19 @@
 To find out what names mean, a unit reads hundreds of files, of which it enters few functions. A tree takes thirty bytes
 for each byte of source, and bodies are most of it. One that is asked for after all is parsed again from its lines, with
 the same positions. Constructors keep theirs: they are what is entered most, and say which attributes an object has.
+
+Where the bodies of a file are known from another time (its *outline*), they are not parsed at all.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from copy import copy
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
+
+Node = TypeVar("Node", bound=ast.AST)
+Outline: TypeAlias = list[tuple[int, int, int, int]]
+"""The bodies of a file that take several lines: first line, column, last line, last column, as in its tree."""
 
 
 class WithoutBody(ast.FunctionDef):
@@ -19,12 +24,14 @@ class WithoutBody(ast.FunctionDef):
     __slots__ = ()
     written: list[str]
     """The lines of its file."""
+    begins: tuple[int, int]
+    """The first line and the column of its body."""
 
     def __getattr__(self, name: str) -> Any:
         if name != "body":
             raise AttributeError(name)
         body = _parsed(self)
-        del self.written
+        del self.written, self.begins
         self.__class__ = ast.FunctionDef  # type: ignore[assignment]
         self.body = body
         return body
@@ -33,13 +40,39 @@ class WithoutBody(ast.FunctionDef):
 WithoutBody.__name__ = ast.FunctionDef.__name__  # what `ast.dump` and visitors go by
 
 
-def leave_out_bodies(tree: ast.Module, lines: list[str]) -> None:
+def leave_out_bodies(tree: ast.Module, lines: list[str]) -> Outline:
     """Drop the bodies of a file's functions and of its classes' methods; `lines` are those of the file."""
+    outline: Outline = []
     for node in _functions(tree):
         if node.name != "__init__" and not lines[node.lineno - 1][: node.col_offset].strip(" \t"):
+            begins = start_of_body(node)
+            last, end = node.end_lineno or begins[0], node.end_col_offset or 0
+            if last > begins[0]:
+                outline.append((*begins, last, end))
             del node.body
             node.__class__ = WithoutBody
             node.written = lines  # type: ignore[attr-defined]
+            node.begins = begins  # type: ignore[attr-defined]
+    return outline
+
+
+def shortened(lines: list[str], outline: Outline) -> str:
+    """A file's text with an empty tuple over as many lines in place of each body: all else is parsed as it was."""
+    found = [*lines]
+    for begins, column, last, end in outline:
+        found[begins - 1] = f"{lines[begins - 1].encode(errors='surrogatepass')[:column].decode()}("
+        found[begins : last - 1] = [""] * (last - 1 - begins)
+        found[last - 1] = f"{' ' * (end - 1)})"
+    return "\n".join(found)
+
+
+def start_of_body(node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[int, int]:
+    """The first line of a function's body, that of a decorator where it begins with one, and the column there."""
+    if isinstance(node, WithoutBody):
+        return node.begins
+    first = node.body[0]
+    decorators: list[ast.expr] = getattr(first, "decorator_list", [])
+    return min([first.lineno, *(decorator.lineno for decorator in decorators)]), first.col_offset
 
 
 def fill_in_bodies(tree: ast.Module) -> None:
@@ -48,28 +81,13 @@ def fill_in_bodies(tree: ast.Module) -> None:
         _ = node.body
 
 
-def with_body(node: ast.AST) -> ast.AST:
+def with_body(node: Node) -> Node:
     """A node for one look at it: if it is a function without its body, a copy that has one."""
     if not isinstance(node, WithoutBody):
         return node
     whole = ast.FunctionDef(**{field: getattr(node, field) for field in node._fields if field != "body"})
     whole.body = _parsed(node)
-    return ast.copy_location(whole, node)
-
-
-def with_bodies(tree: ast.Module) -> ast.Module:
-    """A file's tree for one look at it, see `with_body`."""
-    whole = copy(tree)
-    whole.body = [_with_methods(statement) for statement in tree.body]
-    return whole
-
-
-def _with_methods(statement: ast.stmt) -> Any:
-    if not isinstance(statement, ast.ClassDef):
-        return with_body(statement)
-    whole = copy(statement)
-    whole.body = [_with_methods(inner) for inner in statement.body]
-    return whole
+    return ast.copy_location(whole, node)  # type: ignore[return-value]
 
 
 def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:

@@ -355,3 +355,25 @@ def _is_around(node: ast.AST, lines: list[int]) -> bool:
 def _is_self(node: ast.expr) -> bool:
     """Whether an expression is, by its name, the object whose method this is."""
     return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+def is_torch_module(name: str) -> bool:
+    """Whether a dotted name is that of a module class of torch."""
+    return (
+        name.startswith(("torch.nn.", "torch.ao.nn."))
+        and name.rpartition(".")[2].lstrip("_")[:1].isupper()
+        and name
+        not in (
+            "torch.nn.Parameter",
+            "torch.nn.Buffer",
+        )
+    )
+
+
+def merged_orders(chains: list[list[ClassRef | str]]) -> Iterator[ClassRef | str]:
+    """C3 linearisation; on inconsistent orders takes the first head instead of failing."""
+    chains = [chain for chain in chains if chain]
+    while chains:
+        head = next((chain[0] for chain in chains if not any(chain[0] in other[1:] for other in chains)), chains[0][0])
+        yield head
+        chains = [kept for chain in chains if (kept := [item for item in chain if item != head])]

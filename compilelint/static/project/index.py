@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from compilelint.lines import split_lines
 from compilelint.record import record
+from compilelint.static.project.bodies import Outline, shortened
 
 COMPILE_WORDS = re.compile("compile|mark_dynamic|mark_static|cudagraph_mark_step_begin")
 """A file without any of these says nothing about how it is compiled."""
@@ -58,10 +59,13 @@ class ModuleIndex:
     stars: list[str] = field(default_factory=list)
 
 
-def index_source(path: Path, name: str, is_package: bool, source: str) -> ModuleIndex:
-    """Index one file's text. Raises SyntaxError, and ValueError for text with a null byte."""
-    tree = ast.parse(source, filename=str(path))
+def index_source(path: Path, name: str, is_package: bool, source: str, outline: Outline | None = None) -> ModuleIndex:
+    """Index one file's text. Raises SyntaxError, and ValueError for text with a null byte.
+
+    With an `outline` what is in the bodies that it names is left out.
+    """
     lines = split_lines(source)
+    tree = ast.parse(source if outline is None else shortened(lines, outline), filename=str(path))
     module = ModuleIndex(path, name, is_package, tree, lines)
     if COMPILE_WORDS.search(source):
         module.speaking += [number for number, line in enumerate(lines, start=1) if COMPILE_WORDS.search(line)]

@@ -16,14 +16,14 @@ has not changed can be found again wherever they have moved to.
 from __future__ import annotations
 
 import ast
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
 
 from compilelint.static.project import contents
 from compilelint.static.project.bindings import makers_of
-from compilelint.static.project.bodies import with_bodies, with_body
+from compilelint.static.project.bodies import start_of_body, with_body
 from compilelint.static.project.definitions import (
     ClassRef,
     assigned,
@@ -62,18 +62,15 @@ def function_of(part: str) -> str:
 
 
 class Parts:
-    """The parts of one parsed file. Lines are 1-based."""
+    """The parts of one parsed file. Lines are 1-based. `known` are digests of parts of a file with this content."""
 
-    def __init__(self, module: ModuleIndex) -> None:
+    def __init__(self, module: ModuleIndex, known: Mapping[str, str] | None = None) -> None:
         self._module = module
         self._functions = list(_numbered(_functions(module.tree.body, "")))
         self._first_lines = [first_line(node) for _, node in self._functions]
         self._names = {(node.lineno, node.col_offset): name for name, node in self._functions}
-        self._digests: dict[str, str] = {}
-
-    def lay_out(self) -> None:
-        """Find out now which lines are in which part."""
-        _ = self._layout
+        self._digests = dict(known or {})
+        self._laid_out: dict[str, list[int]] = {}
 
     def name(self, line: int, column: int) -> str:
         """The name of the function or method whose `def` stands there; "" for one inside a function, or a lambda."""
@@ -115,12 +112,15 @@ class Parts:
 
     def anchor(self, line: int) -> Anchor | None:
         """Where a line is to be found again; None for one that is in no part."""
-        return self._anchors.get(line)
+        part = self._owners[line] if 0 < line < len(self._owners) else SURFACE
+        lines = self._lines(part)
+        number = bisect_left(lines, line)
+        return (part, number) if lines[number : number + 1] == [line] else None
 
     def line(self, anchor: Anchor) -> int:
         """The line that an anchor means now. Raises LookupError where it means none."""
         part, number = anchor
-        return self._lines[part][number]
+        return self._lines(part)[number]
 
     def _digest(self, part: str) -> str:
         sort, _, name = part.partition(" ")
@@ -131,9 +131,9 @@ class Parts:
         if sort == OUTSIDE:
             return _digest_of(map(ast.dump, assigned_from_outside(self._module, name)))
         if sort == "class":
-            return _digest_of([self._digest(body) for body in self._lines if body.startswith(f"body {name}.")])
+            return _digest_of([self._digest(body) for body in self._bodies if body.startswith(f"body {name}.")])
         if part == CODE:
-            return _digest_of([(inner, self._digest(inner)) for inner in self._lines])
+            return _digest_of([(inner, self._digest(inner)) for inner in (SURFACE, *self._bodies)])
         if sort == TESTS:
             return _digest_of(none_test(with_body(node)) for inner, node in self._functions if inner == name)
         if sort == MADE:
@@ -148,51 +148,60 @@ class Parts:
         if sort == "assigned":
             classes = [ref for ref in contents.classes(self._module) if ref.qualname == name]
             return _digest_of(item for ref in classes for item in _assigned(ref)) if classes else ""
-        if part not in self._lines:
+        if part != SURFACE and part not in self._bodies:
             return ""
-        return _digest_of([self._small.get(part, []), *(self._module.lines[line - 1] for line in self._lines[part])])
-
-    @property
-    def _lines(self) -> dict[str, list[int]]:
-        """The lines of the surface and of each body, in order."""
-        return self._layout[0]
-
-    @property
-    def _small(self) -> dict[str, list[bool]]:
-        """For each part, which of the functions that stand in it are small: a comment may make one large."""
-        return self._layout[1]
+        return _digest_of([self._small(part), *(self._module.lines[line - 1] for line in self._lines(part))])
 
     @cached_property
-    def _layout(self) -> tuple[dict[str, list[int]], dict[str, list[bool]]]:
-        body = with_bodies(self._module.tree).body
-        pieces = list(_pieces(body))
-        small: dict[str, list[bool]] = {}
-        for _, _, node in pieces:
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                small.setdefault(self.body_at(node.lineno), []).append(is_small(node))
-        held = {line for first, last, _ in pieces for line in range(first, last + 1)}
-        return self._owned(_numbered(_functions(body, "")), held), small
-
-    def _owned(self, functions: Iterable[tuple[str, FunctionNode]], held: set[int]) -> dict[str, list[int]]:
-        """The lines of each part; those `held` by a statement are in one, whatever is in them."""
-        lines = self._module.lines
-        found: dict[str, list[int]] = {SURFACE: []}
-        owners = [SURFACE] * (len(lines) + 1)
-        for name, node in functions:
-            found[f"body {name}"] = []
-            first = first_line(node.body[0])
-            if not lines[first - 1].encode()[: node.body[0].col_offset].strip() or first < node.body[0].lineno:
-                last = node.end_lineno or first
-                owners[first : last + 1] = [f"body {name}"] * (last + 1 - first)
-        for line, text in enumerate(lines, start=1):
-            bare = text.strip()
-            if line in held or (bare and not bare.startswith("#")):
-                found[owners[line]].append(line)
+    def _bodies(self) -> dict[str, tuple[FunctionNode, range]]:
+        """Each body with its function and the lines that it stands on; none where it begins amid a line."""
+        found: dict[str, tuple[FunctionNode, range]] = {}
+        for name, node in self._functions:
+            first, column = start_of_body(node)
+            amid = self._module.lines[first - 1].encode()[:column].strip() != b""
+            found[f"body {name}"] = node, range(0) if amid else range(first, (node.end_lineno or first) + 1)
         return found
 
     @cached_property
-    def _anchors(self) -> dict[int, Anchor]:
-        return {line: (part, number) for part, lines in self._lines.items() for number, line in enumerate(lines)}
+    def _owners(self) -> list[str]:
+        """The part of each line, from 1."""
+        owners = [SURFACE] * (len(self._module.lines) + 1)
+        for part, (_, lines) in self._bodies.items():
+            owners[lines.start : lines.stop] = [part] * len(lines)
+        return owners
+
+    def _lines(self, part: str) -> list[int]:
+        """The lines of the surface or of a body, in order: those that a statement holds, whatever is in them, and those
+        between statements with more than a comment. Raises LookupError where there is no such part."""
+        if part not in self._laid_out:
+            if part == SURFACE:
+                within, pieces = range(1, len(self._owners)), _pieces(self._module.tree.body, self._is_apart)
+            else:
+                node, within = self._bodies[part]
+                pieces = _pieces(with_body(node).body)
+            held = {line for first, last, _ in pieces for line in range(first, last + 1)}
+            own = (line for line in within if self._owners[line] == part)
+            self._laid_out[part] = [line for line in own if line in held or self._holds_code(line)]
+        return self._laid_out[part]
+
+    def _holds_code(self, line: int) -> bool:
+        bare = self._module.lines[line - 1].strip()
+        return bool(bare) and not bare.startswith("#")
+
+    def _is_apart(self, node: ast.stmt) -> bool:
+        """Whether a statement is a function whose body has lines of its own."""
+        return (node.lineno, node.col_offset) in self._apart
+
+    @cached_property
+    def _apart(self) -> set[tuple[int, int]]:
+        return {(node.lineno, node.col_offset) for node, lines in self._bodies.values() if lines}
+
+    def _small(self, part: str) -> list[bool]:
+        """Which of the functions in a body, and the one that it is of, are small: a comment may make one large."""
+        if part == SURFACE:
+            return []
+        statements = (statement for _, _, statement in _pieces([self._bodies[part][0]]))
+        return [is_small(node) for node in statements if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
 
 
 def _question(name: str) -> Callable[[ast.Module], object]:
@@ -232,16 +241,24 @@ def _blocks(statement: ast.stmt) -> Iterator[tuple[list[ast.stmt], int]]:
         yield case.body, case.pattern.lineno
 
 
-def _pieces(body: Iterable[ast.stmt]) -> Iterator[tuple[int, int, ast.stmt]]:
-    """First and last line of every statement in `body`, at any depth, of its headers where it holds others."""
+def _pieces(
+    body: Iterable[ast.stmt], is_apart: Callable[[ast.stmt], bool] = lambda _: False
+) -> Iterator[tuple[int, int, ast.stmt]]:
+    """First and last line of every statement in `body`, at any depth, of its headers where it holds others.
+
+    What is in functions that are apart is left out.
+    """
     for statement in body:
-        blocks = list(_blocks(statement))
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)) and is_apart(statement):
+            yield first_line(statement), start_of_body(statement)[0] - 1, statement
+            continue
+        blocks = list(_blocks(with_body(statement)))
         if not blocks:
             yield first_line(statement), statement.end_lineno or statement.lineno, statement
         for block, header in blocks:
             if header:
                 yield header, first_line(block[0]) - 1, statement
-            yield from _pieces(block)
+            yield from _pieces(block, is_apart)
 
 
 def _starts(module: ModuleIndex) -> Iterator[object]:

@@ -10,12 +10,12 @@ import ast
 import io
 import sys
 import tokenize
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from compilelint.notebook import Notebook, NotebookError, is_notebook
-from compilelint.static.project.bodies import fill_in_bodies, leave_out_bodies
+from compilelint.static.project.bodies import Outline, fill_in_bodies, leave_out_bodies
 from compilelint.static.project.definitions import (
     ClassAttribute,
     ClassRef,
@@ -24,6 +24,8 @@ from compilelint.static.project.definitions import (
     class_inside,
     class_members,
     function_ref,
+    is_torch_module,
+    merged_orders,
 )
 from compilelint.static.project.distribution import packages_run_in_place
 from compilelint.static.project.index import FunctionNode, Import, ModuleIndex, index_source
@@ -58,8 +60,8 @@ def read_module(path: Path, name: str) -> ModuleIndex:
     return parse_module(data, path, name)
 
 
-def parse_module(data: bytes, path: Path, name: str) -> ModuleIndex:
-    """As `read_module`, for bytes that have been read from `path` already."""
+def parse_module(data: bytes, path: Path, name: str, outline: Outline | None = None) -> ModuleIndex:
+    """As `read_module`, for bytes that have been read from `path` already; for `outline` see `index_source`."""
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         source = _NEWLINES.decode(data.decode(encoding), final=True)
@@ -70,7 +72,7 @@ def parse_module(data: bytes, path: Path, name: str) -> ModuleIndex:
     except (SyntaxError, UnicodeDecodeError) as error:  # what tokenize says of bytes, or of a coding comment
         raise ReadError("not UTF-8, nor what a coding comment in its first two lines says; save it as UTF-8") from error
     try:
-        return index_source(path, name, path.name == "__init__.py", source)
+        return index_source(path, name, path.name == "__init__.py", source, outline)
     except SyntaxError as error:
         running = ".".join(map(str, sys.version_info[:2]))  # whose syntax is read: of later ones there is more
         raise ReadError(f"not valid Python {running}: {error.msg}", error.lineno) from error
@@ -113,8 +115,12 @@ class Program:
         """Kept by `reading.parts_of`."""
         self.noted: set[Note] = set()
         """What was looked into besides the surface of files, see `note`."""
-        self.last_look: Callable[[ModuleIndex], object] = lambda _: None
-        """Is called with each file that is about to lose the bodies of its functions."""
+        self.outlines: dict[str, Outline] = {}
+        """Of files by the digest of their content, as far as they are known."""
+        self.outlined: dict[str, Outline] = {}
+        """Those that were found out since this was emptied."""
+        self.part_digests: dict[str, dict[str, str]] = {}
+        """Digests of parts of files, by the digest of their content, as far as they are known."""
         self._claim(files)
 
     def _claim(self, files: tuple[Path, ...]) -> None:
@@ -154,14 +160,23 @@ class Program:
 
     def _parsed(self, path: Path, name: str) -> ModuleIndex | None:
         try:
-            module = parse_module(self._bytes(path), path, name)
-            if name not in self.unit:
-                self.last_look(module)
-                leave_out_bodies(module.tree, module.lines)
+            data = self._bytes(path)
+            if name in self.unit:
+                return parse_module(data, path, name)
+            content = self._digests[path]
+            known = self.outlines.get(content)
+            module = parse_module(data, path, name, known)
+            outline = leave_out_bodies(module.tree, module.lines)
+            if known is None:
+                self.outlines[content] = self.outlined[content] = outline
             return module
         except ReadError as error:
             self.failures[path] = error
             return None
+
+    def content(self, module: ModuleIndex) -> str:
+        """The digest of the content of a file that has been read."""
+        return self._digests.get(module.path, "")
 
     def _bytes(self, path: Path) -> bytes:
         self._digests[path] = ""
@@ -385,7 +400,7 @@ class Program:
             bases = self.bases(ref)
             for base in bases:
                 chains.append(list(self.mro(base)) if isinstance(base, ClassRef) else [base])
-            merged = _merge_orders([*chains, list(bases)])
+            merged = merged_orders([*chains, list(bases)])
             self._mro[ref] = (ref, *(base for base in merged if base != ref))
         return self._mro[ref]
 
@@ -411,7 +426,7 @@ class Program:
         """Whether a class is a torch.nn.Module: it inherits from one, or from an unknown class and has a `forward`."""
         order = self.mro(ref)
         outside = [name for name in order if isinstance(name, str)]
-        if any(_is_torch_module(name) for name in outside):
+        if any(is_torch_module(name) for name in outside):
             return True
         if any(name.startswith("torch.") for name in outside):
             return False
@@ -426,24 +441,3 @@ KNOWN_PLAIN_BASES = frozenset(
     ).split()
 )
 """Bases that say nothing about being a module."""
-
-
-def _is_torch_module(name: str) -> bool:
-    return (
-        name.startswith(("torch.nn.", "torch.ao.nn."))
-        and name.rpartition(".")[2].lstrip("_")[:1].isupper()
-        and name
-        not in (
-            "torch.nn.Parameter",
-            "torch.nn.Buffer",
-        )
-    )
-
-
-def _merge_orders(chains: list[list[ClassRef | str]]) -> Iterator[ClassRef | str]:
-    """C3 linearisation; on inconsistent orders takes the first head instead of failing."""
-    chains = [chain for chain in chains if chain]
-    while chains:
-        head = next((chain[0] for chain in chains if not any(chain[0] in other[1:] for other in chains)), chains[0][0])
-        yield head
-        chains = [kept for chain in chains if (kept := [item for item in chain if item != head])]

@@ -35,6 +35,7 @@ from compilelint.static.units.told import LEVEL, found_in, replaced
 from compilelint.static.units.work import NAMES, Outcome, Reading, Task
 
 if TYPE_CHECKING:
+    from compilelint.static.project.bodies import Outline
     from compilelint.static.project.parts import Parts, Pattern
     from compilelint.static.units.retrial import Read
 
@@ -68,6 +69,8 @@ class Cache:
         self._rows: dict[str, Row] = {}
         self._read: dict[str, str] = {}
         self._steady = True
+        self.part_digests: dict[str, dict[str, str]] = {}
+        """Those of parts of files that tasks looked into which are to be walked again, by content of the file."""
         self._last: LastRun | None = None
 
     def get(self, task: Task) -> Outcome | None:
@@ -103,6 +106,8 @@ class Cache:
         """What was kept for a task with the lines as they are now, if the files that have changed give the same."""
         edited: dict[tuple[str, str], Read] = {}
         if not all(self._same(path, kept, edited) for path in changed):
+            for one in kept.read.values():
+                self.part_digests.setdefault(one.content, {}).update(one.parts)
             return None
         outcome = self._moved(kept, changed, edited)
         self._keep(task, outcome)
@@ -125,7 +130,7 @@ class Cache:
             outcome = last.whole()
         except _NO_ENTRY:
             return None
-        for name in (place.name, *last.entries):
+        for name in (place.name, self._outlines_place.name, *last.entries):
             with suppress(OSError):  # another run has just removed it
                 os.utime(self._folder / name)
         return outcome
@@ -195,6 +200,30 @@ class Cache:
             kept = self._last.lines() if self._last is not None else {}
             place = self._place(Task((), entry_points), "run")
             self._store(place, written(rows, findings, unread, self._read, kept))
+
+    def outlines(self) -> dict[str, Outline]:
+        """The outlines of files that were kept, by content. They are right whatever has changed."""
+        place = self._outlines_place
+        try:
+            with place.open("rb") as file:
+                found = _checked(file, *file.readline().split())
+            os.utime(place)
+            return found
+        except _NO_ENTRY:
+            return {}
+
+    def keep_outlines(self, new: Mapping[str, Outline]) -> None:
+        """Keep outlines too that are new, and of all those of the files that were read in this run."""
+        read = {*self._read.values()}
+        if read.isdisjoint(new):
+            return
+        kept = {content: outline for content, outline in {**self.outlines(), **new}.items() if content in read}
+        part = _compressed(kept)
+        self._store(self._outlines_place, f"{digest_of(part)} {len(part)}\n".encode() + part)
+
+    @property
+    def _outlines_place(self) -> Path:
+        return self._place(Task(()), "outlines")
 
     def _store(self, place: Path, data: bytes) -> None:
         with suppress(OSError):

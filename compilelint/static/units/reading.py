@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from compilelint.model import Finding, Rewrite, Span, Step
-from compilelint.static.project.index import ModuleIndex
 from compilelint.static.project.parts import (
     CODE,
     FACT,
@@ -83,7 +82,7 @@ def parts_of(program: Program, name: str) -> Parts | None:
         module = program.module(name)
         if module is None:
             return None
-        program.parts[name] = Parts(module)
+        program.parts[name] = Parts(module, program.part_digests.get(program.content(module)))
     return program.parts[name]
 
 
@@ -98,12 +97,6 @@ def number_of(program: Program, ref: FunctionRef, line: int) -> int:
     parts = parts_of(program, ref.module)
     part, number = (parts and parts.anchor(line)) or ("", -1)
     return number if part == f"body {name_of(ref, program)}" else -1
-
-
-def lay_out(program: Program, module: ModuleIndex) -> None:
-    """Have the parts of a module ready before its functions lose their bodies."""
-    program.parts[module.name] = parts = Parts(module)
-    parts.lay_out()
 
 
 def parts_now(data: bytes, path: Path) -> Parts | None:

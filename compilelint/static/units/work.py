@@ -14,9 +14,10 @@ from dataclasses import field
 from compilelint.model import Failure, Finding
 from compilelint.record import record
 from compilelint.static.flagging.combine import Claim
+from compilelint.static.project.bodies import Outline
 
-LEAST_BYTES = 200_000
-MOST_BYTES = 400_000
+LEAST_BYTES = 50_000
+MOST_BYTES = 100_000
 """A unit has from `LEAST_BYTES` to `MOST_BYTES` of source, or one file. Small ones walk what they share more often than
 large ones; of large ones a change makes more work."""
 
@@ -60,7 +61,8 @@ class Outcome:
     `parts.Parts.name`). `read` is what was looked into of each file, by path, and `absent` are the files that
     were looked for and not there. `unread` are files that cannot be read or parsed. `asked` are the modules that
     something was asked of. `told` are the transcripts of functions in other units, see `units.told`. `claims` stand for
-    findings that are kept with another task, which has found them too.
+    findings that are kept with another task, which has found them too. `outlined` are the outlines of files that were
+    found out, by content, see `project.bodies`.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -74,6 +76,7 @@ class Outcome:
     asked: frozenset[str] = frozenset()
     told: bytes = b""
     claims: tuple[Claim, ...] = ()
+    outlined: dict[str, Outline] = field(default_factory=dict)
 
 
 def units(modules: Sequence[tuple[str, int]]) -> Iterator[tuple[str, ...]]:
