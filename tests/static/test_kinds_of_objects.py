@@ -9,6 +9,18 @@ from projects import check, probe
 from compilelint.static.describe import describe
 
 OBJECTS = r"""
+import weakref
+class Owner:
+    def __init__(self, t):
+        self.t = t
+class Part:
+    def __init__(self, owner):
+        self.owner = weakref.ref(owner)
+---
+owner = Owner(x > 0)
+part = Part(owner)
+probe(part.owner().t)  # a tensor of bool
+
 class Scaled:
     @property
     def scale(self):

@@ -109,6 +109,11 @@ def _partial(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame)
     return Partial(args[0], args[1:], tuple((k, v) for k, v in keywords.items() if k not in ("*", "**")))
 
 
+def _reference(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
+    """`weakref.ref(owner)`, which gives the owner when it is called: what compiled code reads through one is alive."""
+    return Partial(External("typing.cast"), args[:1]) if args else UNKNOWN
+
+
 def _cond(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
     """`torch.cond(pred, true_fn, false_fn, operands)`."""
     if len(args) < 3:
@@ -222,6 +227,7 @@ def _is_function_of_torch(value: Value) -> bool:
 _HANDLERS: dict[str, Callable[[Args, Keywords, ast.AST | None, Frame], Value]] = {
     "functools.partial": _partial,
     "functools.wraps": _wraps,
+    "weakref.ref": _reference,
     "functools.update_wrapper": _update_wrapper,
     "functools.reduce": _reduce,
     "importlib.import_module": _import_module,
