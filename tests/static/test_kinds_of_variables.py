@@ -20,6 +20,42 @@ while count:
     count -= 1
     probe(total)  # a scalar tensor of float
 
+bound = 2
+if flag:
+    bound = x.sum()
+for i in range(3):
+    if not flag:
+        probe(bound)  # 2
+
+bound = x.sum() if given is None else 2
+if count and given is not None:
+    probe(bound)  # 2
+
+if self.training is False:
+    bound = 2
+else:
+    bound = x.sum()
+if not self.training:
+    probe(bound)  # 2
+
+bound = 2 if flag else x.sum()
+flag = not flag
+if flag:
+    probe(bound)  # 2 or a scalar tensor
+
+bound = x.sum()
+if flag:
+    bound = 2
+bound = mask if count else bound
+if flag:
+    probe(bound)  # a tensor or 2
+
+for i in range(3):
+    odd = i % 2 == 1
+    if i:
+        probe(bound if odd else 0)  # a scalar tensor or a Python int
+    bound = x.sum() if odd else 2
+
 for i, row in enumerate(x):
     probe(row)  # a tensor of float
 

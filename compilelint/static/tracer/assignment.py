@@ -7,8 +7,7 @@ import ast
 from compilelint.static.tracer import overloads
 from compilelint.static.tracer.accessors import stores
 from compilelint.static.tracer.expressions import evaluate, iterate
-from compilelint.static.tracer.frame import Env, Frame
-from compilelint.static.tracer.narrowing import path_of
+from compilelint.static.tracer.frame import Env, Frame, path_of
 from compilelint.static.values import (
     UNKNOWN,
     Compiled,

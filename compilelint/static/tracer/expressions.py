@@ -8,8 +8,8 @@ from collections.abc import Callable
 from compilelint.static.project.definitions import function_ref
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.tracer import attributes, calls, noting, overloads, subscripts
-from compilelint.static.tracer.frame import Frame
-from compilelint.static.tracer.narrowing import narrowed, path_of, test
+from compilelint.static.tracer.frame import Frame, path_of
+from compilelint.static.tracer.narrowing import narrowed, test
 from compilelint.static.values import (
     NONE,
     UNKNOWN,

@@ -15,6 +15,7 @@ from compilelint.static.values import UNKNOWN, Closure, Compiled, Instance, Valu
 
 if TYPE_CHECKING:
     from compilelint.static.tracer.effects import Effect
+    from compilelint.static.tracer.recurring import Flag, Split
     from compilelint.static.tracer.tracer import Tracer
 
 Env: TypeAlias = dict[str, Value]
@@ -65,6 +66,8 @@ class Frame:
     arguments: dict[ast.Call, tuple[tuple[Value, ...], dict[str, Value]]] = field(default_factory=dict)
     handed_back: dict[ast.AST, Value] = field(default_factory=dict)
     """By call, what the function that it was handed gave back: a key for sorting, a test for filtering."""
+    splits: dict[Flag, list[Split]] = field(default_factory=dict)
+    """What the sides of tests left in variables, by what the test asks; see `recurring`."""
     returned: Value | None = None
     yielded: Value | None = None
     depth: int = 0
@@ -189,6 +192,18 @@ def join_envs(first: Env, second: Env) -> Env:
         if "." in name and name not in second:
             del merged[name]
     return merged
+
+
+def path_of(node: ast.expr) -> str | None:
+    """`self.cache.k` for a name or an attribute chain on a plain name, else None."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if not isinstance(node, ast.Attribute):
+        return None
+    path, node = node.attr, node.value
+    while isinstance(node, ast.Attribute):
+        path, node = f"{node.attr}.{path}", node.value
+    return f"{node.id}.{path}" if isinstance(node, ast.Name) else None
 
 
 def key_of(env: Env) -> object:

@@ -7,8 +7,8 @@ import builtins
 
 from compilelint.static.project.definitions import none_test
 from compilelint.static.project.parts import TESTS
-from compilelint.static.tracer import overloads
-from compilelint.static.tracer.frame import Env, Frame
+from compilelint.static.tracer import overloads, recurring
+from compilelint.static.tracer.frame import Env, Frame, path_of
 from compilelint.static.values import (
     NONE,
     UNKNOWN,
@@ -112,6 +112,7 @@ def narrowed(node: ast.expr, frame: Frame, truth: bool) -> Env:
 
 
 def _narrow(node: ast.expr, frame: Frame, truth: bool, env: Env) -> None:
+    recurring.recall(node, truth, frame, env)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         _narrow(node.operand, frame, not truth, env)
     elif isinstance(node, ast.BoolOp):
@@ -309,15 +310,3 @@ def _set(node: ast.expr, value: Value, env: Env) -> None:
     key = path_of(node)
     if key is not None:
         env[key] = value
-
-
-def path_of(node: ast.expr) -> str | None:
-    """`self.cache.k` for a name or an attribute chain on a plain name, else None."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if not isinstance(node, ast.Attribute):
-        return None
-    path, node = node.attr, node.value
-    while isinstance(node, ast.Attribute):
-        path, node = f"{node.attr}.{path}", node.value
-    return f"{node.id}.{path}" if isinstance(node, ast.Name) else None

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from compilelint.static.project.definitions import ClassRef, function_ref
 from compilelint.static.project.index import absolute_module, imported_modules
 from compilelint.static.project.syntax import nodes_in
-from compilelint.static.tracer import attributes, effects, noting, overloads
+from compilelint.static.tracer import attributes, effects, noting, overloads, recurring
 from compilelint.static.tracer.assignment import parts, side_by_side, store
 from compilelint.static.tracer.decoration import decorate
 from compilelint.static.tracer.expressions import evaluate, iterate
@@ -59,6 +59,8 @@ def _assign(node: ast.Assign, frame: Frame) -> None:
         shares = side_by_side(target, node.value, frame)
         if shares is None:
             store(target, value, frame)
+            if isinstance(node.value, ast.IfExp):
+                recurring.remember_choice(target, node.value, value, frame)
         for part, share in shares or ():
             store(part, share, frame)
 
@@ -117,7 +119,11 @@ def _if(node: ast.If, frame: Frame) -> bool:
     if not ends:
         frame.env = before
         return False
-    frame.env = ends[0] if len(ends) == 1 else join_envs(ends[0], ends[1])
+    if len(ends) == 1:
+        frame.env = ends[0]
+    else:
+        frame.env = join_envs(ends[0], ends[1])
+        recurring.remember(node.test, ends[0], ends[1], frame.env, frame)
     return True
 
 
