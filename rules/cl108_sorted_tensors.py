@@ -3,13 +3,16 @@
 ## What it does
 Reports `sorted(...)` and `.sort()` of tensors, of objects of the project or of modules, of pairs with one in them
 (`sorted(layers.items())`), and with a `key` that gives such; `max` or `min` of them with `default=` or `key=`, of
-objects also without; `heapq.nlargest` and `nsmallest`.
+objects also without; `heapq.nlargest` and `nsmallest`. Of sizes as well, `sorted([x.shape[0], y.shape[0]])`, or of what
+is computed from one.
 
 ## Why it costs
 The order depends on values that exist only once the graph has run, and Python's sort asks for a truth per comparison.
 Dynamo sorts constants only (GB0207; GB0059 for iterating a tensor into `sorted`): numbers, texts and tuples of them. It
 does not ask an object's `__lt__`, for `max` and `min` neither (GB0059). Those with keyword arguments it folds for
-constants and does nothing else with (GB0193), `heapq` it leaves to Python (GB0059). `fullgraph=True` raises.
+constants and does nothing else with (GB0193), `heapq` it leaves to Python (GB0059). `fullgraph=True` raises. Sizes are
+constants on the first call only: when a second size comes, they are symbols, and the sort splits the graph from then
+on.
 
 ## Write instead
     values, order = torch.stack(items).sort()
@@ -17,7 +20,8 @@ constants and does nothing else with (GB0193), `heapq` it leaves to Python (GB00
     first = sorted(jobs, key=lambda job: job.size)[0]  # a number per object: compiles
 
 ## Limits
-Plain `max(a, b)` and `min(list_of_tensors)` compile to `torch.maximum` and `torch.minimum`. Measured on torch 2.13.
+Plain `max(a, b)` and `min(list_of_tensors)` compile to `torch.maximum` and `torch.minimum`, and of sizes to a symbol.
+With sizes that never change nothing breaks. Measured on torch 2.13; of sizes nothing is said for torch 2.14.
 Torch 2.14 compiles `max` and `min` with a `default`, and sorts pairs whose first parts differ.
 
 ## References
@@ -36,6 +40,7 @@ from compilelint.static.facts.tensors import data
 from compilelint.static.values import (
     UNKNOWN,
     Mapping,
+    Scalar,
     Sequence,
     Tensor,
     Value,
@@ -53,6 +58,9 @@ WATCH = Watch(nodes=(ast.Call,), names=frozenset({"sorted", "sort", "max", "min"
 INSTEAD = "stack them and order on the device: `torch.stack(items).sort()`, `.max()`, `.min()`"
 BY_NUMBER = "sort by a number or text of each, `sorted(items, key=lambda item: item.size)`, or outside compiled code"
 BY_FIRST = "name what to order by, which compiles: `key=lambda pair: pair[0]`"
+CONSTANTS = ("set", "range")
+"""What Dynamo makes constants of the sizes in."""
+OF_SIZES = "order what does not vary, take plain `max(a, b)` and `min(a, b)`, which compile, or sort before the call"
 BY_LOOP = "sort, which compiles by a number or text of each: `sorted(items, key=lambda item: item.size)[-1]`, or loop"
 
 
@@ -74,6 +82,9 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         does = "picks from objects by keyword" if picks and compared else "has Python order objects"
         message = f"`{text}` {does}, which Dynamo does for constants only: the graph splits here"
         yield Hit(node, message, BY_LOOP if picks else BY_NUMBER, "likely")
+    elif view.torch < (2, 14) and orders_sizes(node, compared, view):
+        message = f"`{text}` has Python order sizes: once one varies, it is no constant, and the graph splits here"
+        yield Hit(node, message, OF_SIZES, "likely")
 
 
 def values_compared(node: ast.Call, view: View) -> tuple[Value, ...]:
@@ -90,6 +101,22 @@ def values_compared(node: ast.Call, view: View) -> tuple[Value, ...]:
     if callee in EXTREMES and keywords & not_traced and len(node.args) == 1:
         return items_of(view.kind(node.args[0])), *key
     return ()
+
+
+def orders_sizes(node: ast.Call, compared: tuple[Value, ...], view: View) -> bool:
+    """Whether numbers that are compared come from sizes. Of an iterator, `max` and `min` are another rule's, CL529."""
+    not_asked = {*CONSTANTS, "iterator", "generator"} if view.callee(node) in EXTREMES else CONSTANTS
+    given = options(view.kind(node.args[0])) if node.args else ()
+    if any(isinstance(source, Sequence) and source.form in not_asked for source in given):
+        return False
+    return any(is_size(option) for value in compared for option in options(value))
+
+
+def is_size(value: Value) -> bool:
+    """Whether a value is computed from a size, or a tuple with such a number in it."""
+    if isinstance(value, Sequence):
+        return any(map(is_size, value.items or ()))
+    return isinstance(value, Scalar) and value.origin == "shape"
 
 
 def picked_from(node: ast.Call, view: View) -> tuple[Value, ...]:
@@ -263,6 +290,29 @@ class Stages(nn.Module):
         default="break",
         fullgraph="break",
     ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Masking(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.shares = ((1, 0.3), (2, 0.7))
+
+    def forward(self, x):
+        parts = []
+        for length, share in self.shares:
+            parts.append([length, int(x.shape[0] * share)])
+        parts = sorted(parts, key=lambda part: part[1])  # ~
+        fewest = sorted(x.shape)[0]  # ~
+        return x[: parts[0][1]] * parts[0][0] + fewest
+""",
+        run="(Masking(), [(torch.ones(10, 4),), (torch.ones(20, 4),)])",
+        default="break",
+        fullgraph="break",
+    ),
 )
 
 GOOD = (
@@ -291,13 +341,14 @@ class Beams(nn.Module):
         for name, place in sorted(self.order.items()):
             names[place] = name
         longest = max([[1, 2], [1]], key=lambda part: len(part))
-        sizes = sorted([c.shape[0] for c in candidates])
+        sizes = [c.shape[0] for c in candidates]
+        place = sorted(range(len(sizes)), key=lambda i: -i)[0] + sorted({sizes[0], 2})[0]
         first, second = sorted([(1, scores[0]), (0, scores[1])], key=lambda pair: pair[0])
         most = max(scores) + max(scores[0], scores[1]) + max(3, len(names), default=1) if False else min(scores)
         values, _ = torch.stack(scores).sort(descending=True)
         spans = sorted([Span(2, 3), Span(0, 1)])
         most = most + max(spans).start + spans[0].end
-        return values[0] + most + first[1] + sizes[-1] + max(sizes, key=lambda size: -size) + longest[0]
+        return values[0] + most + first[1] + place + max(sizes[0], sizes[1]) + longest[0]
 """,
         run="(Beams(), [([torch.ones(2, 4), torch.zeros(2, 4)],)])",
         default="clean",

@@ -26,9 +26,10 @@ tensor, or `torch.where`; clamp twice, `x.clamp(min=0.0).clamp(max=t)`; write sl
 
 ## Limits
 Many values may be tensors: `full((n,), t)`, `clamp(max=t)`, `linspace(0, t, n)`, `masked_fill(m, t)`, `fill_(t)`
-compile. A 0-d int64 CPU tensor that is an *input* of the region is made a constant and compiles anew per value
-instead. `fullgraph=True` accepts most sizes from torch 2.10 on, but not for `randint`, `roll` or a dimension.
-Measured on torch 2.13.
+compile. A 0-d int64 CPU tensor that is an *input* of the region is made a constant and compiles anew per value instead.
+So are, behind a break, the tensors in a list or tuple that a function was handed: it is reported where the function
+itself reads nothing back before. `fullgraph=True` accepts most sizes from torch 2.10 on, but not for `randint`, `roll`
+or a dimension. Measured on torch 2.13.
 
 ## References
 torch.compile programming model: "Dealing with Data-Dependent Errors". GB0033.
@@ -43,7 +44,7 @@ from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.number_arguments import BOUNDS, COUNTS, VALUES, numbers_of, rows_of_numbers, values_of
 from compilelint.static.facts.questions import assigned_once
-from compilelint.static.facts.state import parameters
+from compilelint.static.facts.state import own_nodes, parameters
 from compilelint.static.facts.tensors import (
     data,
     element_of_array,
@@ -106,8 +107,9 @@ def gives_tensors(row: ast.expr, view: View) -> Confidence | None:
     spread = isinstance(next(view.parents(row), None), ast.Starred)
     if not all(isinstance(kind, Sequence) or (spread and isinstance(kind, Tensor)) for kind in kinds):
         return None
-    if isinstance(row, ast.Name) and not spread and row.id in parameters(view.function):
-        return None  # behind any break its parts are inputs, of which Dynamo makes constants
+    passed_in = isinstance(row, ast.Name) and not spread and row.id in parameters(view.function)
+    if passed_in and (view.entry or _splits_before(row, view)):
+        return None  # its parts are inputs then, of which Dynamo makes constants
     made = assigned_once(view.function, row.id) if isinstance(row, ast.Name) else None
     if isinstance(made, (ast.Tuple, ast.List)) and any(written_constant(part, view) for part in made.elts):
         return None
@@ -116,7 +118,24 @@ def gives_tensors(row: ast.expr, view: View) -> Confidence | None:
     # A list that got a tensor on one of two paths holds numbers as often.
     if items and not any(tensors_in(item) == options(item) for item in items):
         return None
-    return tensors_within(view.kind(row))
+    certain = tensors_within(view.kind(row))
+    return "likely" if passed_in and certain else certain  # a caller's break makes inputs of them, too
+
+
+def _splits_before(place: ast.expr, view: View) -> bool:
+    """Whether something above a place in its function asks a tensor for its value."""
+    above = [node for node in own_nodes(view.function) if getattr(node, "lineno", place.lineno) < place.lineno]
+    return any(_reads_back(node, view) for node in above)
+
+
+def _reads_back(node: ast.AST, view: View) -> bool:
+    if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
+        return data(view.kind(node.test)) is not None
+    if isinstance(node, ast.Call):
+        of_method = isinstance(node.func, ast.Attribute) and node.func.attr in ("item", "tolist", "nonzero")
+        by_builtin = view.callee(node) in ("builtins.int", "builtins.float", "builtins.bool", "builtins.print")
+        return of_method or (by_builtin and any(data(view.kind(argument)) for argument in node.args))
+    return False
 
 
 BAD = (
@@ -261,6 +280,34 @@ class Decoder(nn.Module):
         return flat.view(len(x), cells), halves, x.new_zeros(np.max(self.shape), 2)  # ~
 """,
         run="(Decoder(), [(torch.ones(3, 2, 2),)])",
+        default="break",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class CausalConv(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv1d(1, 1, 4, 2)
+        self.register_buffer("stride", torch.tensor(2))
+
+    def rest(self, x):
+        frames = torch.ceil((x.shape[-1] - 2) / self.stride).to(torch.int64)
+        return frames * self.stride + 2 - x.shape[-1]
+
+    @staticmethod
+    def padded(x, paddings: tuple[int, int]):
+        return F.pad(x, paddings)  # ~
+
+    def forward(self, x):
+        return self.conv(self.padded(x, (2, self.rest(x))))
+""",
+        run="(CausalConv(), [(torch.ones(1, 1, 9),)])",
         default="break",
         fullgraph="break",
     ),
