@@ -16,7 +16,7 @@ Look these things up once, in `__init__` or at import, and keep the result.
 ## Limits
 `typing.get_type_hints` compiles unless annotations are written as texts. `inspect.signature`, `inspect.isclass`,
 `vars`, `locals`, `traceback.format_exc`, `importlib.util.find_spec`, `sys.platform`, an `import` statement and `eval`
-of a constant compile. Measured on torch 2.13.
+of a constant compile, and so does `dir` of a dict, list, class or imported module. Measured on torch 2.13.
 
 ## References
 torch.compile documentation: "Common Graph Breaks". GB0007, GB0059.
@@ -28,7 +28,18 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.values import UNKNOWN, Class, Function
+from compilelint.static.values import (
+    UNKNOWN,
+    Class,
+    Const,
+    External,
+    Function,
+    Mapping,
+    Scalar,
+    Sequence,
+    Value,
+    options,
+)
 
 HAZARD = "graph-break"
 QUESTIONS = {
@@ -53,12 +64,19 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not isinstance(node, ast.Call):
         return
     callee = view.callee(node)
+    if callee == "builtins.dir" and node.args and all(map(_is_listed, options(view.kind(node.args[0])))):
+        return
     if asks_interpreter(callee) and not (callee == HINTS and not _evaluates(node, view)):
         yield Hit(
             node,
             f"`{view.text(node)}` asks the interpreter, which Dynamo does not trace: the graph splits here",
             "look it up once in `__init__` or at import, and keep the result",
         )
+
+
+def _is_listed(value: Value) -> bool:
+    """Whether Dynamo answers `dir` of a value itself: not of objects, modules and tensors. Measured on torch 2.13."""
+    return isinstance(value, (Class, Const, External, Mapping, Scalar, Sequence))
 
 
 def _evaluates(call: ast.Call, view: View) -> bool:
@@ -179,7 +197,7 @@ class Traced(nn.Module):
         takes = len(inspect.signature(scaled).parameters) + len(typing.get_type_hints(scaled)) - 2
         if sys.platform == "nowhere" or importlib.util.find_spec("json") is None:
             x = x + 1
-        return scaled(self.fc(x), math.sqrt(takes))
+        return scaled(self.fc(x), math.sqrt(takes)) / len(dir({"takes": takes}))
 """,
         run="(Traced(), [(torch.ones(2, 4),)])",
         default="clean",
