@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -111,6 +112,31 @@ def test_a_function_of_thousands_of_lines() -> None:
         ]
     seen = probe("\n".join([*lines, "    probe(out)"]))
     assert seen.kinds() == {"a list of a tensor of float"}
+
+
+@pytest.mark.parametrize("line", ["x = x + {}", "v{0} = x * {0}", "if y > {0}: x = x + {0}", "self.a{0} = x"])
+def test_a_function_twice_as_long_costs_twice_as_much(line: str) -> None:
+    # The rules are asked once before, so that what they load and keep for each process is in neither.
+    _, short, long = (calls_to_lint([line.format(number) for number in range(lines)]) for lines in (9, 300, 600))
+    assert long < 2.5 * short
+
+
+def calls_to_lint(lines: list[str]) -> int:
+    """How many functions are called to lint a model with these lines in its `forward`."""
+    body = ["import torch", "class Model(torch.nn.Module):", "    def forward(self, x, y):"]
+    paths = write({"long.py": "\n".join([*body, *[f"        {line}" for line in lines], "        return x"])})
+    called = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal called
+        called += event == "call"
+
+    threading.setprofile(count)
+    try:
+        assert not lint(paths, Settings(root=Path.cwd())).failures
+    finally:
+        threading.setprofile(None)
+    return called
 
 
 def test_many_loops_in_each_other() -> None:

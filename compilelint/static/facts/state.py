@@ -118,12 +118,19 @@ def without_alias(node: ast.expr, view: View) -> ast.expr:
     """`self.rows` for `rows` after the only binding `rows = self.rows`; any other node as it is."""
     if not isinstance(node, ast.Name) or node.id not in own_names(view.function):
         return node
-    values = [
-        binding.value
-        for binding in own_statements(view.function)
-        if isinstance(binding, ast.Assign) and any(same_place(target, node) for target in binding.targets)
-    ]
+    values = _values_by_variable(view.function).get(node.id, ())
     return values[0] if len(values) == 1 and isinstance(values[0], (ast.Attribute, ast.Subscript, ast.Name)) else node
+
+
+@lru_cache(maxsize=512)
+def _values_by_variable(scope: Scope) -> dict[str, list[ast.expr]]:
+    """What a function's own assignments bind each variable to: asked for at each of them."""
+    found: dict[str, list[ast.expr]] = {}
+    for binding in own_statements(scope):
+        if isinstance(binding, ast.Assign):
+            for name in {target.id for target in binding.targets if isinstance(target, ast.Name)}:
+                found.setdefault(name, []).append(binding.value)
+    return found
 
 
 def same_place(first: ast.expr, second: ast.expr) -> bool:
