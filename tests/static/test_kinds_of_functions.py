@@ -289,8 +289,13 @@ import enum
 import functools
 import torch
 import typing as t
-from typing import Annotated, Dict, Final, Iterable, List, Literal, Optional, Sequence, Tuple, Union, Union as Either
+from typing import (
+    Annotated, Dict, Final, Iterable, List, Literal, NewType, Optional, Sequence, Tuple, TypeAlias, TypeVar, Union
+)
+from typing import Union as Either
 from jaxtyping import Bool, Float, Int64
+from torch import Tensor as T
+from torchtyping import TensorType
 import numpy as np
 from torch import BoolTensor, LongTensor, Tensor, nn
 from torch.utils.checkpoint import checkpoint
@@ -306,6 +311,17 @@ class Wrapped(torch.Tensor):
 
 MaybeTensor = Optional[Tensor]
 Pair = Tuple[Tensor, Tensor]
+Ids = torch.LongTensor
+MaybeIds = Optional[Ids]
+Mask: TypeAlias = BoolTensor
+Logits = NewType("Logits", Tensor)
+Arrays = TypeVar("Arrays", Tensor, np.ndarray)
+Bound = TypeVar("Bound", bound=Tensor)
+Anything = TypeVar("Anything")
+Made = torch.zeros(3)
+
+class Points(TensorType["batch", 3]):
+    pass
 
 """
 
@@ -351,7 +367,17 @@ Pair = Tuple[Tensor, Tensor]
         ("nn.Module", "a `torch.nn.Module`"),
         ("torch.dtype", "a Python object"),
         ("Union[torch.device, str, None]", "a Python object or None"),
-        ("Cache", "a `Cache` (model:12)"),
+        ("T", "a tensor (by annotation or use)"),
+        ("Ids", "a tensor of int (by annotation or use)"),
+        ("MaybeIds", "a tensor of int (by annotation or use) or None"),
+        ("Mask", "a tensor of bool (by annotation or use)"),
+        ("Logits", "a tensor (by annotation or use)"),
+        ("Arrays", "a tensor (by annotation or use) or a numpy array"),
+        ("Bound", "a tensor (by annotation or use)"),
+        ("Anything", "unknown"),
+        ("Made", "unknown"),
+        ("Points", "a tensor (by annotation or use)"),
+        ("Cache", "a `Cache` (model:17)"),
         ("'not an annotation'", "unknown"),
         ("Unheard", "unknown"),
     ],
@@ -432,9 +458,9 @@ def test_a_guess_gives_way_to_what_the_function_it_is_handed_to_does_with_it() -
         ("Literal['mean', 'sum']", "a Python str"),
         ("List[Tensor]", "a list of a tensor (by annotation or use)"),
         ("dict", "a dict of unknown"),
-        ("Cache", "a `Cache` (model:12)"),
+        ("Cache", "a `Cache` (model:17)"),
         ("nn.Module", "a `torch.nn.Module`"),
-        ("Backend", "a `Backend` (model:15)"),
+        ("Backend", "a `Backend` (model:20)"),
         ("Wrapped", "a tensor (by annotation or use)"),
         ("Tensor", "a tensor (by annotation or use)"),
         ("Optional[Tensor]", "a tensor (by annotation or use)"),

@@ -52,6 +52,8 @@ _SEQUENCES = {
     "tuple": "tuple", "Tuple": "tuple", "set": "set", "Set": "set", "Iterator": "iterator", "Generator": "generator",
 }  # fmt: skip
 _MAPPINGS = frozenset({"dict", "Dict", "Mapping", "OrderedDict", "MutableMapping"})
+_TYPES = (ast.Subscript, ast.BinOp, ast.Name, ast.Attribute)
+_DOCUMENTED = Tensor(None, None, sure=False)
 _OBJECTS = frozenset({"torch.dtype", "torch.device", "torch.layout", "torch.memory_format", "numpy.dtype"})
 _MODULES = frozenset({"torch.nn.Module", "torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.ModuleDict"})
 
@@ -82,12 +84,14 @@ def _named(node: ast.Name | ast.Attribute, module: ModuleIndex, tracer: Tracer) 
     target = tracer.program.dotted(node, module)
     if isinstance(target, ClassRef) and not (name in _TENSORS and is_enum(target, tracer.program)):
         # An enumeration of the frameworks a tensor may come from stands for the tensor.
-        return tracer.instance_of(target)
+        return _DOCUMENTED if _documents_tensors(target, tracer) else tracer.instance_of(target)
     if isinstance(target, ast.expr):
         home = tracer.program.home(target, module, name) if isinstance(node, ast.Name) else module
         alias = tracer.alias_value(target, home)
         if alias != UNKNOWN or name not in _TENSORS:  # `Tensor = Any`, where the library may be absent, says nothing
             return alias
+    if isinstance(target, Outside) and name not in _TENSORS:
+        name = target.name.rpartition(".")[2]  # `from torch import Tensor as T`
     if name in _TENSORS:
         value: Value = Tensor(_TENSORS[name], None, sure=False)
         return join_all([value, NONE]) if name == "OptTensor" else value
@@ -105,6 +109,25 @@ def _named(node: ast.Name | ast.Attribute, module: ModuleIndex, tracer: Tracer) 
         return ExternalInstance(target.name)
     if isinstance(target, Outside) and target.name in _OBJECTS:
         return Scalar("object")
+    return UNKNOWN
+
+
+def _documents_tensors(ref: ClassRef, tracer: Tracer) -> bool:
+    """Whether a class only gives a name to tensors of some shape: `class Points(TensorType["batch", 3])`."""
+    return any(isinstance(base, str) and base.rpartition(".")[2] == "TensorType" for base in tracer.program.mro(ref))
+
+
+def value_of_alias(node: ast.expr, module: ModuleIndex, tracer: Tracer) -> Value:
+    """What is assigned to a name that annotations use: an annotation itself, or what `typing` makes of some."""
+    if not isinstance(node, ast.Call):
+        return value_of_annotation(node, module, tracer) if isinstance(node, _TYPES) else UNKNOWN
+    target = tracer.program.dotted(node.func, module)
+    maker = target.name.rpartition(".")[2] if isinstance(target, Outside) else ""
+    if maker == "NewType":
+        return join_all(value_of_annotation(a, module, tracer) for a in node.args[1:2])
+    if maker == "TypeVar":
+        bounds = [keyword.value for keyword in node.keywords if keyword.arg == "bound"]
+        return join_all(value_of_annotation(a, module, tracer) for a in [*node.args[1:], *bounds])
     return UNKNOWN
 
 

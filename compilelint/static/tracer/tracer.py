@@ -29,7 +29,7 @@ from compilelint.static.tracer import (
     statements,
 )
 from compilelint.static.tracer.agreement import in_common
-from compilelint.static.tracer.annotations import value_of_annotation
+from compilelint.static.tracer.annotations import value_of_alias, value_of_annotation
 from compilelint.static.tracer.decoration import decorate
 from compilelint.static.tracer.effects import Driven
 from compilelint.static.tracer.frame import TURN_OF, Env, Frame, Mode
@@ -214,11 +214,9 @@ class Tracer:
 
     def alias_value(self, node: ast.expr, home: ModuleIndex) -> Value:
         """A module-level assignment read as an annotation (`OptTensor = Optional[Tensor]`)."""
-        if not isinstance(node, (ast.Subscript, ast.BinOp)):
-            return UNKNOWN
         if node not in self._aliases:
             self._aliases[node] = UNKNOWN  # an alias that names itself: `Tree = Union[Tensor, List["Tree"]]`
-            self._aliases[node] = value_of_annotation(node, home, self)
+            self._aliases[node] = value_of_alias(node, home, self)
         return self._aliases[node]
 
     # Functions
