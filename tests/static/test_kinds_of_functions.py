@@ -475,6 +475,27 @@ def test_a_guess_gives_way_to_what_an_annotation_says(annotation: str, kind: str
     assert seen.kinds() == {kind}
 
 
+@pytest.mark.parametrize(
+    ("asked", "kinds"),
+    [
+        ("spaces.Box", {"unknown"}),
+        ("(spaces.Box, spaces.Dict)", {"unknown"}),
+        ("Cache", {"a tensor (by annotation or use)"}),
+        ("list", set()),
+        ("np.ndarray", set()),
+    ],
+)
+def test_a_guess_gives_way_where_code_asks_for_a_class_of_a_library(asked: str, kinds: set[str]) -> None:
+    step = f"def step(x, given: spaces.Space):\n    if isinstance(given, {asked}):\n        probe(given)\n    return x"
+    seen = probe(f"from gymnasium import spaces\n{HEAD}@torch.compile\n{step}.view(given.shape)")
+    assert seen.kinds() == kinds
+
+
+def test_a_tensor_for_certain_is_of_no_class_of_a_library() -> None:
+    step = "def step(x):\n    y = torch.ones(2)\n    if isinstance(y, spaces.Box):\n        probe(y)\n    return y"
+    assert probe(f"from gymnasium import spaces\n{HEAD}@torch.compile\n{step}").kinds() == set()
+
+
 def test_the_largest_of_a_tensor_has_no_dimensions() -> None:
     step = "@torch.compile\ndef step(given: Tensor):\n    probe(max(given))\n    return given"
     assert probe(f"{HEAD}{step}").kinds() == {"a scalar tensor (by annotation or use)"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import sys
 
 from compilelint.static.project.definitions import none_test
 from compilelint.static.project.parts import TESTS
@@ -37,6 +38,7 @@ from compilelint.static.values import (
 _TENSOR_CLASSES = frozenset(
     {"torch.Tensor", "torch.FloatTensor", "torch.LongTensor", "torch.BoolTensor", "torch.IntTensor"}
 )
+_NO_LIBRARIES = sys.stdlib_module_names | {"torch", "numpy"}
 _BUILTIN_CLASSES = {"builtins.bool": "bool", "builtins.int": "int", "builtins.float": "float", "builtins.str": "str"}
 _SEQUENCE_CLASSES = {
     "builtins.list": ("list",),
@@ -217,7 +219,7 @@ def of_class(value: Value, wanted: Value, truth: bool) -> Value:
     for option in options(value):
         verdicts = {is_instance(option, single) for single in classes}
         verdict = True if True in verdicts else (None if None in verdicts else False)
-        if verdict is None and truth and isinstance(option, Unknown):
+        if verdict is None and truth and (isinstance(option, Unknown) or _is_guess(option, classes)):
             kept.append(join_all(instance_of(single) for single in classes))
         elif verdict is None or verdict is truth:
             kept.append(option)
@@ -258,7 +260,7 @@ def is_instance(value: Value, wanted: Value) -> bool | None:
     if isinstance(value, Tensor):
         if name.startswith("torch.") or not name:  # `torch.LongTensor` also asks for the width and the device
             return True if name == "torch.Tensor" else None
-        return False
+        return None if _is_guess(value, (wanted,)) else False
     if isinstance(value, (Const, Scalar)):
         if name in _BUILTIN_CLASSES:
             return value.type == _BUILTIN_CLASSES[name] or (value.type == "bool" and name == "builtins.int")
@@ -278,6 +280,19 @@ def is_instance(value: Value, wanted: Value) -> bool | None:
     if isinstance(value, Instance) and name in _TENSOR_CLASSES | set(_BUILTIN_CLASSES) | set(_SEQUENCE_CLASSES):
         return None if value.has_outside_base else False
     return None
+
+
+def _is_guess(value: Value, classes: tuple[Value, ...]) -> bool:
+    """Whether a tensor is only taken for one, by its use or annotation, and code asks for what a library defines."""
+    return (
+        isinstance(value, Tensor)
+        and not value.sure
+        and any(isinstance(single, External) and _top_level(single.name) not in _NO_LIBRARIES for single in classes)
+    )
+
+
+def _top_level(name: str) -> str:
+    return name.partition(".")[0]
 
 
 def is_callable(value: Value) -> bool | None:
