@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import islice
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.number_arguments import numbers_of
@@ -47,6 +48,8 @@ CASTS = frozenset({"builtins.int", "builtins.float"})
 READING = frozenset({"item", "tolist", "int", "float"})
 NUMBERS = frozenset({"builtins.int", "builtins.float", "builtins.round", "builtins.min"})
 """What makes another number of one. A largest value that is kept is CL604's."""
+MANY = 64
+"""Of a longer sum only the whole is looked through: a sum of n terms is n - 1 operations in one another."""
 INSTEAD = "compute with the tensor, `torch.where` instead of a comparison, and read the result back outside"
 _UNCOMPILED = (ast.For, ast.While, ast.Try, ast.With, ast.comprehension, ast.Lambda)
 
@@ -226,15 +229,14 @@ def _may_read_back(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
         return last_name(node.func) in READING
     sort = (ast.Call, ast.Name) if isinstance(node, ast.Compare) else ast.Call
-    return isinstance(node, ast.expr) and any(isinstance(part, sort) for part in _operands(node))
+    first = list(islice(_operands(node), MANY)) if isinstance(node, ast.expr) else []
+    return len(first) == MANY or any(isinstance(part, sort) for part in first)
 
 
 def _operands(node: ast.expr) -> Iterator[ast.expr]:
     """The operands of an operation from left to right, those of operations nested in it included."""
     pending = [node]
-    while (
-        pending
-    ):  # generated code adds hundreds of terms: generators in one another would pass each term up to the top
+    while pending:  # generated code adds hundreds of terms: generators in one another would pass each up to the top
         part = pending.pop()
         if isinstance(part, ast.BinOp):
             pending += (part.right, part.left)

@@ -121,6 +121,11 @@ def test_a_function_twice_as_long_costs_twice_as_much(line: str) -> None:
     assert long < 2.5 * short
 
 
+def test_a_sum_of_twice_as_many_terms_costs_twice_as_much() -> None:
+    _, short, long = (calls_to_lint([f"x = {' + '.join(['y'] * terms)}"]) for terms in (9, 200, 400))
+    assert long < 2.5 * short
+
+
 def calls_to_lint(lines: list[str]) -> int:
     """How many functions are called to lint a model with these lines in its `forward`."""
     body = ["import torch", "class Model(torch.nn.Module):", "    def forward(self, x, y):"]
