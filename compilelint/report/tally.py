@@ -10,7 +10,8 @@ from compilelint.model import VERDICTS, Finding, Report
 
 def one_line(text: str) -> str:
     """Text of somebody else's for a terminal or table: on one line, and without control characters."""
-    return "".join(char for char in " ".join(text.split()) if char.isprintable())
+    line = " ".join(text.split())
+    return line if line.isprintable() else "".join(filter(str.isprintable, line))
 
 
 def plural(count: int, word: str) -> str:

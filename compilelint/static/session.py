@@ -20,7 +20,8 @@ from compilelint.source import Sources
 from compilelint.static.flagging.combine import Surest, reported, surest_of
 from compilelint.static.project.places import real_paths, shown
 from compilelint.static.project.program import Program
-from compilelint.static.units.cache import Cache, context_of, own_code
+from compilelint.static.units.cache import Cache
+from compilelint.static.units.context import context_of, own_code
 from compilelint.static.units.idle import outcome_of_idle
 from compilelint.static.units.work import Outcome, Task, second_pass, units
 

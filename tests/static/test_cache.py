@@ -23,7 +23,8 @@ from compilelint.static import StaticResult, lint
 from compilelint.static.project import program
 from compilelint.static.project.text import digest_of
 from compilelint.static.units import work
-from compilelint.static.units.cache import MOST_BYTES, Cache, own_code
+from compilelint.static.units.cache import MOST_BYTES, Cache
+from compilelint.static.units.context import own_code
 from compilelint.static.units.work import Outcome, Reading, Task
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -491,6 +492,32 @@ def test_bodies_that_an_earlier_run_has_seen_are_not_parsed(
     assert (
         known.count(True) == 1
     )  # of lib/ops.py: the edited file is parsed as it is, and a run without cache knows none
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a file's times can all be set")
+def test_files_that_nobody_has_written_to_are_not_read(
+    two_users: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, settings = tmp_path / "cache", Settings(root=tmp_path)
+    monkeypatch.setattr("compilelint.static.units.cache.SETTLED_NS", -(10**12))  # however short ago that was
+    expected = lint(two_users, settings, cache=cache)
+    hashed: list[bytes] = []
+    monkeypatch.setattr(
+        "compilelint.static.units.cache.digest_of", lambda data: (hashed.append(data), digest_of(data))[1]
+    )
+    assert lint(two_users, settings, cache=cache) == expected
+    assert OPS.encode() not in hashed
+    was = two_users[2].stat()
+    two_users[2].write_text(OPS.replace("return int(", "return abs("))
+    os.utime(two_users[2], ns=(was.st_atime_ns, was.st_mtime_ns))  # as long, and as old as it seems
+    assert lint(two_users, settings, cache=cache) == lint(two_users, settings) != expected
+
+
+def test_what_was_just_written_is_read(two_users: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    cache, settings = tmp_path / "cache", Settings(root=tmp_path)
+    for text in ("f(x)", "x   ", "f(x)", "-x  "):
+        two_users[0].write_text(USER.format(text))
+        assert lint(two_users, settings, cache=cache) == lint(two_users, settings)
 
 
 def test_what_cannot_be_kept_is_worked_out(tree: Path, tmp_path: Path) -> None:

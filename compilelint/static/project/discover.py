@@ -166,14 +166,17 @@ class _Ignores:
     def __init__(self, top: Path) -> None:
         self._specs: dict[Path, GitIgnoreSpec | None] = {}
         self._barrier: set[Path] = set()
+        self._about: tuple[Path, list[tuple[GitIgnoreSpec, str]]] | None = None
         above = list(_up_to_repository(top))
         for folder in reversed(above):
             self._load(folder)
         if any(self._verdict(path, True) for path in (top, *above[:-1])):
             self._specs.clear()  # named although ignored: what is ignored above it cannot be meant
+        self._about = None
 
     def enter(self, folder: Path, names: set[str]) -> None:
         """Take in the ignore files of a folder before its entries are asked about."""
+        self._about = None
         if ".git" in names:
             self._barrier.add(folder)
         if ".gitignore" in names or ".git" in names:
@@ -185,16 +188,25 @@ class _Ignores:
 
     def _verdict(self, path: Path, is_folder: bool) -> bool:
         """The nearest file with an opinion decides, as in git; a repository's own folder ends the search."""
-        for folder in path.parents:
-            spec = self._specs.get(folder)
-            if spec is not None:
-                name = path.relative_to(folder).as_posix()
-                include = spec.check_file(f"{name}/" if is_folder else name).include
-                if include is not None:
-                    return include
-            if folder in self._barrier:
-                break
+        for spec, above in self._specs_about(path.parent):
+            include = spec.check_file(f"{above}{path.name}/" if is_folder else f"{above}{path.name}").include
+            if include is not None:
+                return include
         return False
+
+    def _specs_about(self, folder: Path) -> list[tuple[GitIgnoreSpec, str]]:
+        """The ignore files for what lies in a folder, nearest first, each with the way from there to the folder."""
+        if self._about is None or self._about[0] != folder:
+            found: list[tuple[GitIgnoreSpec, str]] = []
+            for above in (folder, *folder.parents):
+                spec = self._specs.get(above)
+                if spec is not None:
+                    way = folder.relative_to(above).as_posix()
+                    found.append((spec, "" if way == "." else f"{way}/"))
+                if above in self._barrier:
+                    break
+            self._about = folder, found
+        return self._about[1]
 
     def _load(self, folder: Path) -> None:
         lines: list[str] = []

@@ -16,16 +16,14 @@ from __future__ import annotations
 
 import json
 import os
-import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-import compilelint
 from compilelint.model import Failure, Finding
-from compilelint.rulebook import rule_folders
 from compilelint.static.flagging.combine import Key, claim_of
 from compilelint.static.project.places import shown
 from compilelint.static.project.text import digest_of, names_digest
@@ -43,6 +41,8 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 128 * 1024 * 1024
 """When the entries take more than this, those that were used least recently go until half of it is free."""
+SETTLED_NS = 3 * 10**9
+"""A file that was written less long ago may be written once more within what its file system tells times apart by."""
 _NO_ENTRY = (OSError, ValueError, LookupError, TypeError)
 """What reading an entry raises that is not there, damaged, or no longer what it was."""
 TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# A cache folder, see https://bford.info/cachedir/\n"
@@ -69,6 +69,9 @@ class Cache:
         self._rows: dict[str, Row] = {}
         self._read: dict[str, str] = {}
         self._steady = True
+        self._started = time.time_ns()
+        self._stamped: dict[str, tuple[str, str]] = {}
+        """Of files that the last run has read, what they looked like from outside, and their content."""
         self.part_digests: dict[str, dict[str, str]] = {}
         """Those of parts of files that tasks looked into which are to be walked again, by content of the file."""
         self._last: LastRun | None = None
@@ -121,6 +124,7 @@ class Cache:
         place = self._place(Task((), entry_points), "run")
         try:
             last = LastRun(place.read_bytes())
+            self._stamped = {path: (stamp, last.read[path]) for path, stamp in last.stamps.items()}
             changed = {path for path, content in last.read.items() if self._digest(path) != content}
             appeared = {path for path in last.absent if not self._is_absent(path)}
             if changed or appeared:
@@ -199,7 +203,8 @@ class Cache:
             rows = {name: self._rows[name] for name in names}
             kept = self._last.lines() if self._last is not None else {}
             place = self._place(Task((), entry_points), "run")
-            self._store(place, written(rows, findings, unread, self._read, kept))
+            stamps = {path: stamp for path in self._read if (stamp := _stamp(path, self._started))}
+            self._store(place, written(rows, findings, unread, self._read, kept, stamps))
 
     def outlines(self) -> dict[str, Outline]:
         """The outlines of files that were kept, by content. They are right whatever has changed."""
@@ -343,10 +348,13 @@ class Cache:
 
     def _digest(self, path: str) -> str:
         if path not in self._digests:
-            try:
-                self._digests[path] = digest_of(Path(path).read_bytes())
-            except OSError:
-                self._digests[path] = ""
+            stamp, content = self._stamped.get(path, ("", ""))
+            if not stamp or stamp != _stamp(path, self._started):
+                try:
+                    content = digest_of(Path(path).read_bytes())
+                except OSError:
+                    content = ""
+            self._digests[path] = content
         return self._digests[path]
 
     def _is_absent(self, path: str) -> bool:
@@ -363,25 +371,22 @@ class Cache:
             self._made = True
 
 
-def own_code() -> str:
-    """What tells one state of compilelint itself from another: version, and size and time of each of its files."""
-    folders = (Path(compilelint.__file__).parent, *map(Path, rule_folders()))
-    files = sorted(file for folder in folders for file in folder.rglob("*") if file.suffix in (".py", ".json"))
-    stats = ((file.stat(), file) for file in files)
-    return "\0".join([compilelint.__version__, *(f"{file}:{s.st_size}:{s.st_mtime_ns}" for s, file in stats)])
+def _stamp(path: str, started: int) -> str:
+    """What tells a file from any that was written since, as git does: where it lies, its size and its times.
 
-
-def context_of(base: Path, names: dict[str, str], about: str, stamp: str) -> str:
-    """All that an outcome depends on besides the content of files.
-
-    `base` is the folder that paths are shown relative to, `names` the linted modules and where they lie, `about` the
-    version of the knowledge table, the engine, the packages that nobody installs and the folders that imports are
-    looked up in, `stamp` the state of compilelint's own code.
+    "" for one that was written about when the run started, in nanoseconds: another one may have the same times. Only
+    where a file has a time that nobody can set.
     """
-    python = ".".join(map(str, sys.version_info))
-    modules = (f"{name}\0{path}" for name, path in names.items())
-    text = "\0".join((stamp, python, about, base.as_posix(), *modules))
-    return digest_of(text.encode(errors="surrogateescape"))
+    if os.name != "posix":
+        return ""
+    try:
+        status = Path(path).stat()
+    except OSError:
+        return ""
+    if max(status.st_mtime_ns, status.st_ctime_ns) > started - SETTLED_NS:
+        return ""
+    times = status.st_mtime_ns, status.st_ctime_ns
+    return " ".join(map(str, (status.st_dev, status.st_ino, status.st_size, *times)))
 
 
 def _entries(folder: Path) -> Iterator[tuple[float, int, Path]]:

@@ -56,6 +56,7 @@ class LastRun:
             raise ValueError
         about = json.loads(head)
         self.read: dict[str, str] = about["read"]
+        self.stamps: dict[str, str] = about["stamps"]
         self.absent: list[str] = about["absent"]
         self.entries: list[str] = about["entries"]
         self.names: frozenset[str] = frozenset()
@@ -128,9 +129,11 @@ def written(
     unread: Iterable[Failure],
     contents: Mapping[str, str],
     kept: Mapping[Key, tuple[Finding, bytes]],
+    stamps: Mapping[str, str],
 ) -> bytes:
     """A run as `LastRun` reads it: what is kept of its tasks by the name of their entries, in their order, the surest
-    findings, the files that could not be read, and the contents of all. `kept` are lines of findings."""
+    findings, the files that could not be read, and the contents of all. `kept` are lines of findings,
+    `stamps` tell by path that a file is the one that was read."""
     absent = sorted({path for row in rows.values() for path in row.absent})
     names = sorted({name for row in rows.values() for name in row.roots})
     order = {key: place for place, key in enumerate(findings)}
@@ -139,6 +142,7 @@ def written(
     lines = [_line(finding, *kept.get(key, (None, b""))) for key, finding in findings.items()]
     head = {
         "read": dict(contents),
+        "stamps": dict(stamps),
         "absent": absent,
         "entries": [*rows],
         "fallbacks": sorted({code for row in rows.values() for code in row.fallbacks}),
