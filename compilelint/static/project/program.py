@@ -163,11 +163,10 @@ class Program:
             data = self._bytes(path)
             if name in self.unit:
                 return parse_module(data, path, name)
-            content = self._digests[path]
-            known = self.outlines.get(content)
+            known = self.outlines.get(self._digests[path]) if not is_notebook(path) else None
             module = parse_module(data, path, name, known)
             outline = leave_out_bodies(module.tree, module.lines)
-            if known is None:
+            if known is None and (content := self.content(module)):
                 self.outlines[content] = self.outlined[content] = outline
             return module
         except ReadError as error:
@@ -175,8 +174,8 @@ class Program:
             return None
 
     def content(self, module: ModuleIndex) -> str:
-        """The digest of the content of a file that has been read."""
-        return self._digests.get(module.path, "")
+        """The digest of the text of a file that has been read; "" of a notebook, of which another text is parsed."""
+        return "" if is_notebook(module.path) else self._digests.get(module.path, "")
 
     def _bytes(self, path: Path) -> bytes:
         self._digests[path] = ""

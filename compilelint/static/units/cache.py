@@ -67,6 +67,8 @@ class Cache:
         self._absent: dict[str, bool] = {}
         self._made = False
         self._rows: dict[str, Row] = {}
+        self._as_before: set[str] = set()
+        """The files that tasks have read of which the last run's entry tells."""
         self._read: dict[str, str] = {}
         self._steady = True
         self._started = time.time_ns()
@@ -87,7 +89,8 @@ class Cache:
             if self._last is not None and last is not None:
                 os.utime(place)
                 row, outcome = last
-                self._note(place, row, {path: self._last.read[path] for path in row.read})
+                self._rows[place.name] = row
+                self._as_before.update(row.read)
                 return outcome
             with place.open("rb") as file:
                 sizes, entry, changed = self._opened(file)
@@ -158,6 +161,7 @@ class Cache:
         """Open the entries of all tasks from here on."""
         self._last = None
         self._rows.clear()
+        self._as_before.clear()
 
     def _opened(self, file: BinaryIO) -> tuple[list[bytes], dict[str, Any], list[str]]:
         """The first line of an entry, its outcome, and the files that have changed since. Raises one of `_NO_ENTRY`."""
@@ -170,6 +174,9 @@ class Cache:
     def _note(self, place: Path, row: Row, contents: Mapping[str, str]) -> None:
         """Note for `keep_run` what was used in this run."""
         self._rows[place.name] = row
+        self._note_contents(contents)
+
+    def _note_contents(self, contents: Mapping[str, str]) -> None:
         for path, content in contents.items():
             self._steady &= self._read.setdefault(path, content) == content
 
@@ -198,6 +205,8 @@ class Cache:
 
         Not where a file has changed meanwhile: some of them have seen it as it was, others as it is.
         """
+        if self._last is not None:
+            self._note_contents({path: self._last.read[path] for path in self._as_before})
         names = [self._place(task).name for task in tasks]
         if self._steady and self._rows.keys() >= {*names}:
             rows = {name: self._rows[name] for name in names}
