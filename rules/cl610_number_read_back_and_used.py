@@ -203,6 +203,7 @@ def _use_of(read: ast.expr, view: View) -> ast.expr | None:
     None where it is handed on, kept or returned, `read` itself where another finding tells: a branch on it, a size.
     """
     inner: ast.expr = read
+    parent: ast.AST | None = None  # of the body of a lambda there is none
     for parent in view.parents(read):
         if isinstance(parent, (ast.BinOp, ast.UnaryOp, ast.Slice)) or (
             isinstance(parent, ast.Tuple) and inner is not read

@@ -204,6 +204,32 @@ def test_odd_syntax(name: str) -> None:
     assert not seen.failures
 
 
+HAZARDS = (
+    "t.max().item()",
+    "t.tolist()",
+    "int(t.sum()) + 1",
+    "t if t.any() else -t",
+    "t[t > 0]",
+    "t[: t.argmax()]",
+    "torch.arange(int(t.max()))",
+    "sorted(t, key=float)",
+    "print(t)",
+    "f'{t}'",
+    "[i for i in t.tolist() if i]",
+    "torch.nn.Linear(2, 2)(t)",
+    "t.data",
+    "t.numpy().sum() > 1",
+)
+
+
+@pytest.mark.parametrize("expression", HAZARDS)
+@pytest.mark.parametrize("way", ["(lambda t: {})(x)", "(lambda: {})()", "(lambda y={}: y)()", "[{} for t in (x, x)]"])
+def test_rules_get_along_with_hazards_that_stand_in_no_statement(expression: str, way: str) -> None:
+    text = f"import torch\n@torch.compile\ndef step(x: torch.Tensor):\n    t = x\n    return {way.format(expression)}\n"
+    result = lint(write({"step.py": text}), Settings(root=Path.cwd()))
+    assert not result.failures
+
+
 def broken_rule(word: str) -> Rule:
     """A rule that raises in functions of that name, and reports every return elsewhere."""
 
