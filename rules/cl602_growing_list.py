@@ -49,7 +49,7 @@ from compilelint.static.facts.state import (
     without_alias,
     written,
 )
-from compilelint.static.facts.turns import settles_its_test
+from compilelint.static.facts.turns import first_call_alone
 from compilelint.static.values import UNKNOWN, ExternalInstance, Mapping, Sequence, Value, options
 
 HAZARD = "recompile"
@@ -83,16 +83,11 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 def _on_the_first_call(growth: ast.AST, place: ast.expr, view: View) -> bool:
     """Whether it grows under a test that is turned round then: here, or around each call of this method."""
-    branches = [parent for parent in view.parents(growth) if isinstance(parent, ast.If)]
-    if any(settles_its_test(branch) for branch in branches):
+    if first_call_alone(growth, view.function, view):
         return True
     name = view.qualname.rpartition(".")[2]
     calls = [(method, call) for method in _methods(place, view) for call in _calls_of(name, method)]
-    return bool(calls) and all(
-        any(isinstance(branch, ast.If) and settles_its_test(branch) and call in ast.walk(branch) for branch in nodes)
-        for method, call in calls
-        for nodes in [own_nodes(method)]
-    )
+    return bool(calls) and all(first_call_alone(call, method, view) for method, call in calls)
 
 
 def _calls_of(name: str, method: ast.AST) -> Iterator[ast.Call]:

@@ -39,6 +39,7 @@ from compilelint.static.facts.number_arguments import numbers_of
 from compilelint.static.facts.questions import assigned_once, last_name
 from compilelint.static.facts.state import is_same_object_next_call, loads, own_nodes, same_place, used_at
 from compilelint.static.facts.tensors import data, on_error_path, site_of, written_constant
+from compilelint.static.facts.turns import first_call_alone
 from compilelint.static.values import Scalar, Sequence, element_of, options
 
 HAZARD = "recompile"
@@ -113,8 +114,10 @@ def _kept_at(call: ast.Call, view: View) -> ast.Attribute | None:
     for parent in view.parents(call):
         if isinstance(parent, ast.Assign) and len(parent.targets) == 1:
             place = parent.targets[0]
-            keeps = isinstance(place, ast.Attribute) and is_same_object_next_call(place, view)
-            return place if keeps and isinstance(place, ast.Attribute) and not _left_uncompiled(parent, view) else None
+            if not isinstance(place, ast.Attribute) or not is_same_object_next_call(place, view):
+                return None
+            never_changes = first_call_alone(parent, view.function, view)
+            return None if never_changes or _left_uncompiled(parent, view) else place
         number = isinstance(parent, ast.Call) and view.callee(parent) in NUMBERS
         if not (
             number or isinstance(parent, ast.BinOp) or (isinstance(parent, ast.IfExp) and inner is not parent.test)

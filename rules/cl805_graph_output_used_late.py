@@ -58,9 +58,11 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 def _hit(use: LateUse, confidence: Confidence, view: View) -> Hit:
     made = view.text(use.made.func)
     kept = use.node
-    while isinstance(kept, (ast.Attribute, ast.Call, ast.Subscript)):  # `token` of `token.view(1, -1)`
-        kept = kept.func if isinstance(kept, ast.Call) else kept.value
-    copied = view.text(kept)
+    while kept is not use.made and isinstance(kept, ast.Call) and isinstance(kept.func, ast.Attribute):
+        kept = kept.func.value  # `token` of `token.view(1, -1)`
+    copied = f"{view.text(kept)}.clone()"
+    if isinstance(kept, (ast.Name, ast.Attribute)):
+        copied = f"{view.text(kept)} = {copied}"
     what = (
         "which the call that gets it overwrites: reading it raises an error"
         if use.how == "passed"
@@ -69,7 +71,7 @@ def _hit(use: LateUse, confidence: Confidence, view: View) -> Hit:
     return Hit(
         use.node,
         f"`{view.text(use.node)}` is memory of the CUDA graph of `{made}`, {what}",
-        f"copy it before `{made}` is called again: `{copied} = {copied}.clone()`",
+        f"copy it before `{made}` is called again: `{copied}`",
         confidence=confidence,
     )
 

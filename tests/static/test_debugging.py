@@ -120,9 +120,35 @@ def test_what_comes_behind_a_function_that_is_left_where_nobody_debugs(test: str
         ("x = x + self.flag[1]", "except (RuntimeError, KeyError)", "certain"),
         ("import fast_kernels", "except Exception", "certain"),
         ("raise RuntimeError", "except RuntimeError", "certain"),
+        ("assert x.dim() == 2", "except Exception", "certain"),
+        ("x = x + 1", "except (AssertionError, RuntimeError)", "possible"),
+        ("x = x / (x.dim() - 2)", "except ZeroDivisionError", "certain"),
     ],
 )
 def test_what_handles_errors_of_any_sort_does_not_run(body: str, handler: str, expected: str) -> None:
     text = f"try:\n            {body}\n        {handler}:\n            if x.dim() == 2: print('failed')"
     found = check(MODEL.format(body=text, default=""))
+    assert {finding.confidence for finding in found if finding.rule == "CL401"} == {expected}
+
+
+@pytest.mark.parametrize(
+    ("raised", "handler", "expected"),
+    [
+        ("TooSmall('x')", "except TooSmall", "certain"),
+        ("RuntimeError('x')", "except RuntimeError", "certain"),
+        ("ValueError('x')", "except RuntimeError", "possible"),
+        ("ValueError('x')", "except Exception", "possible"),
+    ],
+)
+def test_what_a_called_function_raises_is_traced_into_its_handler(raised: str, handler: str, expected: str) -> None:
+    text = f"try:\n            x = sized(x)\n        {handler}:\n            if x.dim() == 2: print('failed')"
+    called = f"""
+class TooSmall(Exception):
+    pass
+
+def sized(x):
+    if x.shape[0] < 3: raise {raised}
+    return x
+"""
+    found = check(MODEL.format(body=text, default="") + called)
     assert {finding.confidence for finding in found if finding.rule == "CL401"} == {expected}

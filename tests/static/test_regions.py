@@ -501,6 +501,9 @@ class Net(torch.nn.Module):
     def prepared(self, x: torch.Tensor): return self(probe(x))
     def sliced(self, x: torch.Tensor): return self.forward(probe(x))
     def infer(self, x: torch.Tensor): return self.head(probe(x))
+    def __call__(self, x: torch.Tensor): return self.forward(probe(x))
+    @staticmethod
+    def applied(function, x: torch.Tensor): return function(probe(x))
     def configure_optimizers(self, x: torch.Tensor): return probe(x)
     def state_dict(self, x: torch.Tensor): return probe(x)
     def forward(self, x: torch.Tensor): return x
@@ -522,7 +525,7 @@ def scan(x: torch.Tensor): return probe(x)
 
 def test_public_functions_around_a_model_say_so_by_what_they_do() -> None:
     seen = probe({"pkg/__init__.py": "", "pkg/ops.py": AROUND_A_MODEL})
-    assert seen.functions() == {"Net.infer", "Norm.loss"}
+    assert seen.functions() == {"Net.infer", "Net.__call__", "Net.applied", "Norm.loss"}
 
 
 @pytest.mark.parametrize(("given_back", "compiled"), [("Head()(x)", True), ("Head()", False)])

@@ -48,16 +48,24 @@ def test_texts(rule: str, body: str, says: str, advises: str) -> None:
     assert [(says in finding.message, advises in finding.instead) for finding in found] == [(True, True)]
 
 
-def test_what_a_replay_overwrites_is_copied_by_its_own_name() -> None:
-    text = """
+@pytest.mark.parametrize(
+    ("start", "use", "copied"),
+    [
+        ("token", "token = step(token.view(1, -1))", "token = token.clone()"),
+        ("self.token", "self.token = step(self.token)", "self.token = self.token.clone()"),
+        ("token", "token = step(step(xs))", "step(xs).clone()"),
+    ],
+)
+def test_what_a_replay_overwrites_is_copied_by_its_own_name(start: str, use: str, copied: str) -> None:
+    text = f"""
         import torch
         def f(x): return x + 1
         step = torch.compile(f, mode="reduce-overhead")
         @torch.no_grad()
-        def run(xs, token):
+        def run(self, xs, token):
             for _ in xs:
-                token = step(token.view(1, -1))
-            return token
+                {use}
+            return {start}
         """
     found = [finding.instead for finding in check(text) if finding.rule == "CL805"]
-    assert found == ["copy it before `step` is called again: `token = token.clone()`"]
+    assert found == [f"copy it before `step` is called again: `{copied}`"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 
 from compilelint.rule import View
-from compilelint.static.facts.state import written
+from compilelint.static.facts.state import is_same_object_next_call, own_nodes, written
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import UNKNOWN, Const, Tensor, Value, options, tensor_certainty
 
 READERS = frozenset({"cpu", "numpy", "item", "tolist"})
@@ -48,21 +49,39 @@ def _is_once(branch: ast.If, around: list[ast.AST]) -> bool:
             if isinstance(part, ast.Name)
         }
         return isinstance(test.left, ast.Name) and test.left.id in counted
-    place, _ = _tested_place(test)
-    if place is None or not settles_its_test(branch):
+    place = settled_place(branch)
+    if place is None:
         return False
     inside = [statement for statement, _ in written(place, branch)]
     loops = [loop for loop in around if isinstance(loop, (ast.For, ast.While))]
     return all(statement in inside for loop in loops for statement, _ in written(place, loop))  # no turn sets it back
 
 
-def settles_its_test(branch: ast.If) -> bool:
-    """Whether the body of an `if` turns its test round, and so runs once: `if self.new: …; self.new = False`."""
+def settled_place(branch: ast.If) -> ast.expr | None:
+    """What the test of an `if` asks for, where the body turns it round: `if self.new: …; self.new = False`.
+
+    The body runs once for as long as that place lasts, and nothing else sets it back.
+    """
     place, unset = _tested_place(branch.test)
-    return place is not None and any(
+    turned = place is not None and any(
         isinstance(statement, ast.Assign) and _sets_otherwise(statement.value, unset)
         for statement, _ in written(place, branch)
+        if any(statement in nodes_in(part) for part in branch.body)
     )
+    return place if turned else None
+
+
+def first_call_alone(node: ast.AST, function: ast.AST, view: View) -> bool:
+    """Whether `node`, of `function`, runs on the first call alone: under a test of what lasts, turned round then."""
+    for branch in own_nodes(function):
+        place = settled_place(branch) if isinstance(branch, ast.If) else None
+        if place is None or not isinstance(branch, ast.If) or not any(node in nodes_in(part) for part in branch.body):
+            continue
+        lasts = isinstance(place, ast.Attribute) or function is view.function  # a name elsewhere may be a local one
+        inside = [statement for statement, _ in written(place, branch)]
+        if lasts and is_same_object_next_call(place, view) and all(s in inside for s, _ in written(place, function)):
+            return True
+    return False
 
 
 def _tested_place(test: ast.expr) -> tuple[ast.expr | None, bool]:

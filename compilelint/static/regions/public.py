@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import lru_cache
 
 from compilelint.static.project.contents import functions
 from compilelint.static.project.definitions import ClassRef, FunctionRef
@@ -275,12 +275,14 @@ def _calls_its_module(ref: FunctionRef) -> bool:
 
     `torch.compile(model)` and `model.compile()` leave such a method to Python (CL903).
     """
+    if ref.qualname.endswith(".__call__") or "staticmethod" in _decorators(ref):
+        return False  # `torch.compile` compiles `__call__`; the first argument of a static method is no module
     receiver = next((argument.arg for argument in (*ref.node.args.posonlyargs, *ref.node.args.args)), None)
     called = (node.func for node in nodes_in(ref.node) if isinstance(node, ast.Call))
     return any(_dotted(function) in ([receiver], [receiver, "forward"]) for function in called)
 
 
-@cache
+@lru_cache(maxsize=256)
 def _trains(owner: ast.ClassDef) -> bool:
     """Whether a method of a class runs a backward pass: its objects train a model, and their methods drive it."""
     called = (node.func for node in nodes_in(owner) if isinstance(node, ast.Call))
