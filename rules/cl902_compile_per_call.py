@@ -109,7 +109,7 @@ def _decorated_here(call: ast.Call, view: View) -> Iterator[Hit]:
     calls = [n for n in own_nodes(function) if isinstance(n, ast.Call) and n.func in reads]
     if len(inner) == 1 and len(calls) == len(reads) and calls[0] is call and names_in(call) & {*parameters(function)}:
         yield Hit(
-            inner[0].decorator_list[0],
+            next((part for part in inner[0].decorator_list if "compile" in ast.unparse(part)), inner[0]),
             f"`{name}` is compiled again on every call of `{function.name}`: wrapping costs milliseconds each time, and"
             " what the closure captured is guarded, so a new value in it compiles again",
             "compile once, where the model is built, and keep the result; pass what varies as an argument",
@@ -318,7 +318,6 @@ app = App()
 async def embed(request):
     x = torch.tensor((await request.json())["x"])
     return torch.compile(app.model)(x).tolist()  # ~
-
 """,
     ),
     Example(
@@ -327,6 +326,7 @@ import torch
 
 
 def infer(x, bias):
+    @torch.no_grad()
     @torch.compile  # ~
     def scored(batch):
         return batch * 2 + bias

@@ -516,6 +516,8 @@ def infer_all(x: torch.Tensor): return probe(x)
 def cropped(x: torch.Tensor, text_tokenizer): return probe(x)
 def filtered(x: torch.Tensor, lora_state_dict): return probe(x)
 def upscaled(x: torch.Tensor, *, show_progress): return probe(x)
+def sampled(x: torch.Tensor, progress=True): return probe(x)
+def annealed(x: torch.Tensor, progress: float): return probe(x)
 @torch.library.register_fake("pkg::scan")
 def scan_fake(x: torch.Tensor): return probe(x)
 @torch.compiler.disable
@@ -525,7 +527,7 @@ def scan(x: torch.Tensor): return probe(x)
 
 def test_public_functions_around_a_model_say_so_by_what_they_do() -> None:
     seen = probe({"pkg/__init__.py": "", "pkg/ops.py": AROUND_A_MODEL})
-    assert seen.functions() == {"Net.infer", "Net.__call__", "Net.applied", "Norm.loss"}
+    assert seen.functions() == {"Net.infer", "Net.__call__", "Net.applied", "Norm.loss", "annealed"}
 
 
 @pytest.mark.parametrize(("given_back", "compiled"), [("Head()(x)", True), ("Head()", False)])

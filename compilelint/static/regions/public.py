@@ -239,13 +239,14 @@ _HOST_CALLS = frozenset(
 """Progress bars, exchanges of objects between processes, clocks, seeds: no model does this inside its layers."""
 
 
-_HOST_PARAMETERS = ("tokenizer", "state_dict", "progress", "progress_bar")
+_HOST_PARAMETERS = ("tokenizer", "state_dict", "progress_bar", "show_progress", "with_progress", "display_progress")
 """How parameters end that no layer is given: what makes texts tokens, weights by name, a wish to see progress."""
 
 
 def _talks_to_the_host(ref: FunctionRef) -> bool:
     """Whether a function itself shows progress, waits for other processes, times or seeds, or is handed such means."""
-    if any(p.arg.endswith(_HOST_PARAMETERS) for p in (*ref.node.args.args, *ref.node.args.kwonlyargs)):
+    parameters = (*ref.node.args.args, *ref.node.args.kwonlyargs)
+    if any(p.arg.endswith(_HOST_PARAMETERS) or _wishes_progress(p, ref) for p in parameters):
         return True
     for node in nodes_in(ref.node):
         if isinstance(node, ast.Call):
@@ -253,6 +254,17 @@ def _talks_to_the_host(ref: FunctionRef) -> bool:
             if name in _HOST_CALLS or any(owner.lower().endswith("tokenizer") for owner in owners):
                 return True
     return False
+
+
+def _wishes_progress(parameter: ast.arg, ref: FunctionRef) -> bool:
+    """Whether a parameter turns a progress bar on; `progress` may also be how far the training has come, a number."""
+    if not parameter.arg.endswith("progress"):
+        return False
+    arguments = ref.node.args
+    given = dict(zip(reversed(arguments.args), reversed(arguments.defaults), strict=False))
+    default = (given | dict(zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True))).get(parameter)
+    says = ast.unparse(parameter.annotation) if parameter.annotation is not None else ""
+    return says == "bool" or (isinstance(default, ast.Constant) and isinstance(default.value, bool))
 
 
 def _dotted(node: ast.expr) -> list[str]:
