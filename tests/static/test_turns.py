@@ -25,6 +25,7 @@ class Net(nn.Module):
     [
         ("if self.new:\n            self.rows.append(1)\n            self.new = False", False),
         ("if self.size is None:\n            self.rows.append(1)\n            self.size = (1, 2)", False),
+        ("if self.new:\n            self.new = False\n        else:\n            self.rows.append(1)", True),
         ("if mask is None:\n            mask = torch.ones(3)\n            self.rows.append(1)", True),
         (
             "first = True\n        for i in range(2):\n            if first:\n                self.rows.append(1)"

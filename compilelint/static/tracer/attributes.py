@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 
 from compilelint.static.project.definitions import ClassAttribute, ClassRef, FunctionRef, class_inside
 from compilelint.static.project.enums import is_enum, is_text_enum
 from compilelint.static.project.index import Scope
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.tracer.grammar import value_of_return
 from compilelint.static.tracer.placeholders import has_empty_places, with_places_filled
@@ -134,7 +135,7 @@ def of_instance(owner: Instance, name: str, frame: Frame) -> Value:
         later = frame.tracer.assigned_elsewhere(owner, f"{name}[]") if has_empty_places(value) else None
         value = value if later is None else with_places_filled(value, later)
         if isinstance(value, Const):
-            return _as_driven(value, owner, name, frame)
+            return _as_turned(_as_driven(value, owner, name, frame), name, frame)
         return join(value, _put_there(owner, name, frame) or value) if isinstance(value, Instance) else value
     if value is not None:  # None to begin with; a method that is not walked may set it before the first call
         later = frame.tracer.assigned_elsewhere(owner, name) or _put_there(owner, name, frame)
@@ -171,6 +172,26 @@ def _as_driven(value: Const, owner: Instance, name: str, frame: Frame) -> Value:
         return value
     known = [option for option in options(write.value) if isinstance(option, (Const, Scalar))]
     return join_all([value, *known] if known else [value, Scalar(value.type)])  # type: ignore[arg-type]
+
+
+def _as_turned(value: Value, name: str, frame: Frame) -> Value:
+    """A flag as a later call finds it, where the method that reads it sets the other value: `self.new = False`."""
+    if not isinstance(value, Const) or not isinstance(value.value, bool) or frame.mode != "compiled":
+        return value
+    return join(value, Const(not value.value)) if (name, not value.value) in _flags_set(frame.ref.node) else value
+
+
+@lru_cache(maxsize=1024)
+def _flags_set(function: Scope) -> frozenset[tuple[str, bool]]:
+    """The attributes of its object that a method sets to True or False, each with that."""
+    receiver = next((argument.arg for argument in function.args.args), None)
+    return frozenset(
+        (target.attr, node.value.value)
+        for node in nodes_in(function)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, bool)
+        for target in node.targets
+        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == receiver
+    )
 
 
 def _put_there(owner: Instance, name: str, frame: Frame) -> Value | None:
