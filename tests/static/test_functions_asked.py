@@ -77,7 +77,7 @@ def test_each_class_that_an_object_may_be_of_says_how_it_is_converted() -> None:
 @pytest.mark.parametrize(
     "expression",
     [
-        "sorted([x, x[:2]], key=lambda t: t.shape[0])[0]",
+        "sorted([x, x[:2]], key=lambda t: t.dim())[0]",
         "sorted([(2, x), (1, x)], key=lambda pair: pair[0])[0][1]",
         "sorted({'b': x, 'a': x})[0] and x",
         "x * max([1, 2], key=lambda n: -n)",
