@@ -99,6 +99,8 @@ class Hit:
     """One hazard: where, how sure, and in the user's own names what happens (`message`), what to write (`instead`).
 
     `rewrite` is that change where compilelint can make it: data, made by `compilelint.static.flagging.rewrites`.
+    `if_begun_anew`: it counts only where a break below makes Dynamo begin anew with this function, or with an
+    `__init__` that calls it.
     """
 
     node: ast.expr | ast.stmt
@@ -107,6 +109,7 @@ class Hit:
     confidence: Confidence = "certain"
     hazard: Hazard | None = None
     rewrite: Rewrite | None = None
+    if_begun_anew: bool = False
 
 
 @record(frozen=True, slots=True)

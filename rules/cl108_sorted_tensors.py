@@ -21,7 +21,7 @@ on.
 
 ## Limits
 Plain `max(a, b)` and `min(list_of_tensors)` compile to `torch.maximum` and `torch.minimum`, and of sizes to a symbol.
-With sizes that never change nothing breaks. Measured on torch 2.13; of sizes nothing is said for torch 2.14.
+With sizes that never change nothing breaks. Measured on torch 2.13.
 Torch 2.14 compiles `max` and `min` with a `default`, and sorts pairs whose first parts differ.
 
 ## References
@@ -82,7 +82,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         does = "picks from objects by keyword" if picks and compared else "has Python order objects"
         message = f"`{text}` {does}, which Dynamo does for constants only: the graph splits here"
         yield Hit(node, message, BY_LOOP if picks else BY_NUMBER, "likely")
-    elif view.torch < (2, 14) and orders_sizes(node, compared, view):
+    elif orders_sizes(node, compared, view):
         message = f"`{text}` has Python order sizes: once one varies, it is no constant, and the graph splits here"
         yield Hit(node, message, OF_SIZES, "likely")
 
@@ -109,13 +109,14 @@ def orders_sizes(node: ast.Call, compared: tuple[Value, ...], view: View) -> boo
     given = options(view.kind(node.args[0])) if node.args else ()
     if any(isinstance(source, Sequence) and source.form in not_asked for source in given):
         return False
-    return any(is_size(option) for value in compared for option in options(value))
+    return any(is_size(option, view) for value in compared for option in options(value))
 
 
-def is_size(value: Value) -> bool:
-    """Whether a value is computed from a size, or a tuple with such a number in it."""
+def is_size(value: Value, view: View) -> bool:
+    """Whether a value is computed from a size, or is a tuple with one: from torch 2.14 on, as its first item."""
     if isinstance(value, Sequence):
-        return any(map(is_size, value.items or ()))
+        items = value.items or ()
+        return any(is_size(item, view) for item in (items[:1] if view.torch >= (2, 14) else items))
     return isinstance(value, Scalar) and value.origin == "shape"
 
 

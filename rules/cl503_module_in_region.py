@@ -8,8 +8,8 @@ that Dynamo traces, where they are made: in the `__init__` of a class of one's o
 ## Why it costs
 Dynamo does not make parameters inside a graph (GB0264): it ends the graph, lets Python build the module and goes on.
 In an `__init__` the half-built module then stops the rest as well: called anew from Python, the function is given up
-at `super().__init__()` (GB0119), and so are those of the classes around it. The layer is new on each call, so it
-never learns.
+at `super().__init__()` (GB0119), and so are those of the classes around it. Any other break in such an `__init__`, or
+in what it calls, does the same. The layer is new on each call, so it never learns.
 
 ## Write instead
 Build it in the `__init__` of the compiled module. For a fixed operation use the function: `F.layer_norm(x, (n,))`
@@ -72,17 +72,20 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 
 def _begun(node: ast.Call, view: View) -> Iterator[Hit]:
-    """One hit where a module begins that Dynamo cannot make."""
+    """One hit where a module begins that Dynamo cannot make, or that a break in its `__init__` leaves half-built."""
     by_name = not (isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call))
-    if by_name or any(_makes_parameters(part, view) for part in own_nodes(view.function)):
-        yield Hit(
-            node,
-            f"`{view.text(node)}` begins a module in compiled code that Dynamo "
-            + ("does not trace by this name: call `super().__init__()`" if by_name else "cannot make")
-            + f": `{view.qualname}` runs uncompiled",
-            "make the module in the `__init__` of the compiled one",
-            hazard="frame-skip",
-        )
+    cannot = by_name or any(_makes_parameters(part, view) for part in own_nodes(view.function))
+    why = "does not trace by this name: call `super().__init__()`" if by_name else "cannot make"
+    yield Hit(
+        node,
+        f"`{view.text(node)}` begins a module in compiled code that Dynamo "
+        + (why if cannot else "does not go on with after the break in its `__init__`")
+        + f": `{view.qualname}` runs uncompiled",
+        "make the module in the `__init__` of the compiled one",
+        "certain" if cannot else "likely",
+        hazard="frame-skip",
+        if_begun_anew=not cannot,
+    )
 
 
 def _makes_parameters(node: ast.AST, view: View) -> bool:
@@ -198,6 +201,40 @@ def gated(x):
         default="skip",
         fullgraph="break",
         inside=True,
+    ),
+    Example(
+        # Any break does, in what the `__init__` calls as well.
+        code="""\
+import torch
+from torch import nn
+
+
+def checked(knots):
+    if knots.min() < 0:  # ~ CL101
+        raise ValueError("a negative knot")
+    return knots
+
+
+class Spline(nn.Module):
+    def __init__(self, knots, **options):
+        super(Spline, self).__init__(**options)  # ~
+        self.register_buffer("knots", checked(knots))
+
+    def forward(self, x):
+        return torch.bucketize(x, self.knots)
+
+
+class Flow(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+
+    def forward(self, x, knots: torch.Tensor):
+        return self.proj(x) * Spline(knots)(x)
+""",
+        run="(Flow(), [(torch.ones(2, 4), torch.arange(3.0))])",
+        default="skip",
+        fullgraph="break",
     ),
 )
 

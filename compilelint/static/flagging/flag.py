@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from compilelint.fingerprint import fingerprint
 from compilelint.model import CONFIDENCES, Confidence, Engine, Finding, Span
 from compilelint.rule import Hit, RegionKind, Rule
+from compilelint.static.flagging.broken import Broken
 from compilelint.static.flagging.capture import as_captured
 from compilelint.static.flagging.combine import Key
 from compilelint.static.flagging.debugging import is_for_debugging
@@ -53,6 +54,7 @@ class Flagger:
         self._linted = linted
         self._engine = engine
         self._found: dict[Key, Finding] = {}
+        self._broken = Broken()
         # Most ways of calling a function differ in nothing a rule can see; each distinct one is looked at once.
         self._seen: dict[Scope, set[object]] = {}
         self.most: Confidence = "certain"
@@ -72,6 +74,7 @@ class Flagger:
         """Ask the rules about one finished frame."""
         if frame.module.name not in self._linted:
             return
+        self._broken.note_call(frame)
         scope: Scope = frame.module.tree if frame.is_module_level else frame.ref.node
         for region in _REGIONS.get(frame.mode, ()):
             view = FrameView(frame, region, scope, self._dispatch.nodes_of(scope), self._engine)
@@ -143,7 +146,7 @@ class Flagger:
                 "frame-skip",
                 f"{message}; within this {around} that leaves all of `{view.qualname}` uncompiled",
             )
-        self._found[key] = Finding(
+        finding = Finding(
             rule=rule.code,
             name=rule.card.name,
             hazard=hazard,
@@ -159,10 +162,16 @@ class Flagger:
             fingerprint=fingerprint(path, view.qualname, rule.code, view.frame.module.lines[span.line - 1]),
             rewrite=hit.rewrite,
         )
+        if hit.if_begun_anew:
+            self._broken.wait(key, finding, view.frame)
+            return
+        self._found[key] = finding
+        if hazard in ("graph-break", "frame-skip") and confidence != "possible":
+            self._broken.note_break(view.frame)
 
     def findings(self) -> tuple[Finding, ...]:
-        """Everything found so far, in the order it was found; see `combined`."""
-        return tuple(self._found.values())
+        """Everything found so far, in the order it was found, then what hangs on that; see `combined`."""
+        return (*self._found.values(), *self._broken.begun_anew())
 
 
 def _note_not_entered(values: Iterable[Value], view: FrameView) -> None:
