@@ -31,7 +31,7 @@ PyTorch documentation "Dealing with Recompilations".
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from compilelint.rule import Example, Hit, View, Watch
@@ -98,7 +98,7 @@ def _first_uses(call: ast.Call, view: View) -> Iterator[Hit]:
         )
     place = _kept_at(call, view)
     reads = [] if place is None else [read for read in _reads_of(place, view) if view.reached(read)]
-    if place is not None and reads:
+    if place is not None and reads and reads[0].lineno <= call.lineno:
         yield Hit(
             used_at(reads[0], view),
             f"`{view.text(place)}` keeps a number that was read back (line {call.lineno}): Dynamo guards on its value,"
@@ -138,16 +138,37 @@ def _reads_of(place: ast.Attribute, view: View) -> list[ast.expr]:
 
 
 def _used(numbers: ast.expr, view: View, *, kept: bool = False) -> Iterator[tuple[str, ast.expr]]:
-    """The variables that hold `numbers` or one of them, each with its first use; `kept` where a list is one already."""
+    """What holds `numbers` or one of them, each with its first use; `kept` where a list is one already.
+
+    Variables, and an attribute that is read behind this alone: measured, what the next call finds in it is not asked.
+    """
     for name in _names_for(numbers, view):
         reads = [read for read in filter(view.reached, loads(name, view.function)) if read.lineno >= numbers.lineno]
         reads.sort(key=lambda read: (read.lineno, read.col_offset))
-        uses = ((read, use) for read in reads if (use := _use_of(read, view)) is not None)
-        read, use = next(uses, (None, None))
-        if use is not None and use is not read:
+        use = _first_use(reads, view)
+        if use is not None:
             yield name, use
         elif reads and not kept:  # `sizes = lengths.tolist()`, and then `for n in sizes`
             yield from _used(reads[0], view, kept=True)
+    place = _kept_at(numbers, view) if isinstance(numbers, ast.Call) else None
+    behind = [] if place is None else list(filter(view.reached, _reads_of(place, view)))
+    if place is not None and behind and behind[0].lineno > numbers.lineno:
+        use = _first_use(behind, view) or _branch_on(behind[0], view)
+        if use is not None:
+            yield view.text(place), use
+
+
+def _branch_on(read: ast.expr, view: View) -> ast.expr | None:
+    """The comparison with what is read, if something is decided by it."""
+    parent = next(iter(view.parents(read)), None)
+    return parent if isinstance(parent, ast.Compare) and site_of(parent, view)[0] is not None else None
+
+
+def _first_use(reads: Iterable[ast.expr], view: View) -> ast.expr | None:
+    """The first use of what is read, in order, that a graph depends on; None if another finding tells of that."""
+    uses = ((read, use) for read in reads if (use := _use_of(read, view)) is not None)
+    read, use = next(uses, (None, None))
+    return None if use is read else use
 
 
 def _reads(call: ast.Call, view: View) -> bool:

@@ -81,6 +81,8 @@ def test_a_flag_of_the_environment_is_off(flag: str, expected: str) -> None:
         ("os.environ.get('NET_DEBUG', default='no').lower() in ('1', 'true')", "possible"),
         ("int(os.getenv('NET_TRACE', '0')) and x.dim() == 2", "possible"),
         ("'NET_DUMP' in os.environ", "possible"),
+        ("int(os.getenv('NET_VERBOSE', '0')) > 1", "possible"),
+        ("int(os.getenv('NET_VERBOSE', '2')) > 1", "certain"),
         ("os.getenv('NET_DEBUG', '0')", "certain"),
         ("os.getenv('NET_DEBUG', '1') == '1'", "certain"),
         ("os.getenv('NET_DEBUG') != '0'", "certain"),

@@ -47,6 +47,8 @@ def test_a_list_that_is_filled_on_the_first_call_alone_does_not_grow(body: str, 
     ("body", "changes"),
     [
         ("self.size = int(x.max())\n        x = x * self.size", True),
+        ("self.size = int(x.max())\n        x = torch.zeros(self.size)", False),  # CL609 tells of sizes
+        ("self.size = int(x.max())\n        if self.size < 3: return x * 3", True),
         ("if self.size is None:\n            self.size = int(x.max())\n        x = x * self.size", False),
     ],
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
+from operator import ge, gt, le, lt
 
 _READERS = frozenset({"os.getenv", "getenv", "os.environ.get", "environ.get"})
 _TEXT_METHODS = frozenset({"lower", "upper", "strip", "casefold"})
@@ -59,7 +61,13 @@ def _compared(node: ast.Compare) -> bool:
         return found is isinstance(operator, ast.In)
     if isinstance(operator, (ast.Eq, ast.NotEq, ast.Is, ast.IsNot)):
         return (_value(node.left) == _value(right)) is isinstance(operator, (ast.Eq, ast.Is))
+    left, bound = _value(node.left), _value(right)
+    if isinstance(left, int) and isinstance(bound, int):  # `int(os.getenv("VERBOSE", "0")) > 1`
+        return _ORDERS[type(operator)](left, bound)
     raise _OpenError
+
+
+_ORDERS: dict[type[ast.cmpop], Callable[[int, int], bool]] = {ast.Gt: gt, ast.GtE: ge, ast.Lt: lt, ast.LtE: le}
 
 
 def _called(node: ast.Call) -> object:
