@@ -13,6 +13,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -499,7 +500,7 @@ def test_files_that_nobody_has_written_to_are_not_read(
     two_users: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache, settings = tmp_path / "cache", Settings(root=tmp_path)
-    monkeypatch.setattr("compilelint.static.units.cache.SETTLED_NS", -(10**12))  # however short ago that was
+    monkeypatch.setattr("compilelint.static.units.stamps.SETTLED_NS", -(10**12))  # however short ago that was
     expected = lint(two_users, settings, cache=cache)
     hashed: list[bytes] = []
     monkeypatch.setattr(
@@ -511,6 +512,68 @@ def test_files_that_nobody_has_written_to_are_not_read(
     two_users[2].write_text(OPS.replace("return int(", "return abs("))
     os.utime(two_users[2], ns=(was.st_atime_ns, was.st_mtime_ns))  # as long, and as old as it seems
     assert lint(two_users, settings, cache=cache) == lint(two_users, settings) != expected
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a file's times can all be set")
+@pytest.mark.parametrize("how", ["copied with its times", "another in its place", "given back its times", "linked"])
+def test_another_file_of_that_size_and_time_is_read(
+    two_users: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    cache, settings, ops = tmp_path / "cache", Settings(root=tmp_path), two_users[2]
+    monkeypatch.setattr("compilelint.static.units.stamps.SETTLED_NS", -(10**12))
+    before = lint(two_users, settings, cache=cache)
+    was, other = ops.stat(), tmp_path / "other"
+    other.write_text(OPS.replace("return int(", "return abs("))
+    os.utime(other, ns=(was.st_atime_ns, was.st_mtime_ns))
+    if how == "copied with its times":
+        shutil.copy2(other, ops)
+    elif how == "another in its place":
+        other.replace(ops)
+    elif how == "given back its times":
+        ops.write_bytes(other.read_bytes())
+        os.utime(ops, ns=(was.st_atime_ns, was.st_mtime_ns))
+    else:
+        ops.unlink()
+        ops.symlink_to(other)
+    assert (ops.stat().st_size, ops.stat().st_mtime_ns) == (was.st_size, was.st_mtime_ns)
+    assert lint(two_users, settings, cache=cache) == lint(two_users, settings) != before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a file's times can all be set")
+def test_what_is_written_during_a_run_is_read_by_the_next_whatever_clocks_say(
+    two_users: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock of a file system on another machine may be behind, so that all files seem to be old."""
+    cache, settings = tmp_path / "cache", Settings(root=tmp_path)
+    monkeypatch.setattr("compilelint.static.units.stamps.SETTLED_NS", -(10**12))
+    keep = Cache.keep_run
+
+    def edited_before(*about: Any) -> None:
+        two_users[2].write_text(OPS.replace("return int(", "return abs("))
+        keep(*about)
+
+    with monkeypatch.context() as during:
+        during.setattr(Cache, "keep_run", edited_before)
+        before = lint(two_users, settings, cache=cache)
+    assert lint(two_users, settings, cache=cache) == lint(two_users, settings) != before
+
+
+@pytest.mark.parametrize("foreign", [b"{}", b"a b\n{}\n{}\n", b"a b\n[]\n[]\n[]", b"\n\n\n"])
+def test_a_foreign_entry_of_the_run_is_no_entry(
+    two_users: tuple[Path, Path, Path], tmp_path: Path, foreign: bytes
+) -> None:
+    cache, settings = tmp_path / "cache", Settings(root=tmp_path)
+    expected = lint(two_users, settings, cache=cache)
+    head = foreign.split(b"\n", 3)
+    if len(head) == 4:  # with digests that are right
+        head[0] = f"{digest_of(head[1] + head[3])} {digest_of(head[2])}".encode()
+    for entry in cache.glob("*.json"):
+        if entry.read_bytes().count(b'\n{"read"'):
+            entry.write_bytes(b"\n".join(head))
+            break
+    else:
+        pytest.fail("there is no entry of the run")
+    assert lint(two_users, settings, cache=cache) == expected
 
 
 def test_what_was_just_written_is_read(two_users: tuple[Path, Path, Path], tmp_path: Path) -> None:

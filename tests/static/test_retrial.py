@@ -483,3 +483,59 @@ def test_what_a_function_reads_now_has_been_read_before(
     read = Read({"a.py": Reading("new", now)}, frozenset(), {}, "")
     assert read.is_part_of({"a.py": Reading("old", kept)}, (), "f") == expected
     assert not read.is_part_of({"b.py": Reading("old", kept)}, (), "f")
+
+
+PARTS = """import torch
+
+class Part(torch.nn.Module):
+    def __init__(self, name=0):
+        super().__init__()
+        self.n = 1
+
+class Loud(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = Part("a")
+        said(self.part)
+
+class Quiet(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = Part()
+
+def said(part):
+    print(part)
+    return part
+"""
+MAKES = """import torch
+from lib.ops import Loud, Quiet
+
+@torch.compile
+def f(x):
+    {}()
+    {}()
+    return x
+"""
+
+
+@pytest.mark.parametrize("made", [("Loud", "Quiet"), ("Quiet", "Loud")])
+def test_what_waits_for_a_break_is_found_in_any_order_and_after_any_edit_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: tuple[str, str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model, ops = tmp_path / "pkg" / "model.py", tmp_path / "lib" / "ops.py"
+    for file, text in ((model, MAKES.format(*made)), (ops, PARTS)):
+        file.parent.mkdir()
+        file.with_name("__init__.py").touch()
+        file.write_text(text)
+    settings, files = Settings(root=tmp_path), [model, ops]
+    for line, given_up in (
+        ("    print(part)\n", {"Part.__init__", "Loud.__init__"}),
+        ("    part.n = 2\n", set()),
+        ("    print(part)\n", {"Part.__init__", "Loud.__init__"}),
+        ("    part.n = 3\n", set()),
+    ):
+        ops.write_text(PARTS.replace("    print(part)\n", line))
+        kept = lint(files, settings, cache=tmp_path / "cache")
+        assert kept == lint(files, settings)
+        assert {finding.function for finding in kept.findings if finding.rule == "CL503"} == given_up

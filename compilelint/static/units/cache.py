@@ -29,6 +29,7 @@ from compilelint.static.project.places import shown
 from compilelint.static.project.text import digest_of, names_digest
 from compilelint.static.units.entries import entry_of, finding_of, outcome_of, reading_of
 from compilelint.static.units.last_run import LastRun, Row, row_of, written
+from compilelint.static.units.stamps import stamp_of
 from compilelint.static.units.told import LEVEL, found_in, replaced
 from compilelint.static.units.work import NAMES, Outcome, Reading, Task
 
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 128 * 1024 * 1024
 """When the entries take more than this, those that were used least recently go until half of it is free."""
-SETTLED_NS = 3 * 10**9
-"""A file that was written less long ago may be written once more within what its file system tells times apart by."""
 _NO_ENTRY = (OSError, ValueError, LookupError, TypeError)
 """What reading an entry raises that is not there, damaged, or no longer what it was."""
 TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# A cache folder, see https://bford.info/cachedir/\n"
@@ -72,6 +71,8 @@ class Cache:
         self._read: dict[str, str] = {}
         self._steady = True
         self._started = time.time_ns()
+        self._looks: dict[str, tuple[str, str]] = {}
+        """Of files whose content was asked for, what they looked like from outside before that, and the content."""
         self._stamped: dict[str, tuple[str, str]] = {}
         """Of files that the last run has read, what they looked like from outside, and their content."""
         self.part_digests: dict[str, dict[str, str]] = {}
@@ -212,7 +213,7 @@ class Cache:
             rows = {name: self._rows[name] for name in names}
             kept = self._last.lines() if self._last is not None else {}
             place = self._place(Task((), entry_points), "run")
-            stamps = {path: stamp for path in self._read if (stamp := _stamp(path, self._started))}
+            stamps = {path: stamp for path, content in self._read.items() if (stamp := self._stamp_of(path, content))}
             self._store(place, written(rows, findings, unread, self._read, kept, stamps))
 
     def outlines(self) -> dict[str, Outline]:
@@ -357,14 +358,26 @@ class Cache:
 
     def _digest(self, path: str) -> str:
         if path not in self._digests:
-            stamp, content = self._stamped.get(path, ("", ""))
-            if not stamp or stamp != _stamp(path, self._started):
+            known, content = self._stamped.get(path, ("", ""))
+            stamp = stamp_of(path, self._started)
+            if not stamp or stamp != known:
                 try:
                     content = digest_of(Path(path).read_bytes())
                 except OSError:
                     content = ""
             self._digests[path] = content
+            self._looks[path] = stamp, content
         return self._digests[path]
+
+    def _stamp_of(self, path: str, content: str) -> str:
+        """What a file of this content looks like from outside; "" where that is not sure.
+
+        It is taken before the content is read, here or at the start of the run: what is written in between shows in
+        the next run, whatever the clock of the file system says.
+        """
+        self._digest(path)
+        stamp, was = self._looks.get(path, ("", ""))
+        return stamp if was == content else ""
 
     def _is_absent(self, path: str) -> bool:
         if path not in self._absent:
@@ -378,24 +391,6 @@ class Cache:
                 if not (self._folder / name).exists():
                     _write(self._folder / name, text.encode())
             self._made = True
-
-
-def _stamp(path: str, started: int) -> str:
-    """What tells a file from any that was written since, as git does: where it lies, its size and its times.
-
-    "" for one that was written about when the run started, in nanoseconds: another one may have the same times. Only
-    where a file has a time that nobody can set.
-    """
-    if os.name != "posix":
-        return ""
-    try:
-        status = Path(path).stat()
-    except OSError:
-        return ""
-    if max(status.st_mtime_ns, status.st_ctime_ns) > started - SETTLED_NS:
-        return ""
-    times = status.st_mtime_ns, status.st_ctime_ns
-    return " ".join(map(str, (status.st_dev, status.st_ino, status.st_size, *times)))
 
 
 def _entries(folder: Path) -> Iterator[tuple[float, int, Path]]:
