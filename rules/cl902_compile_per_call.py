@@ -31,7 +31,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.handlers import (
+from compilelint.static.facts.compiling_again import (
     always_calls,
     asks_for,
     bound_in,

@@ -1,4 +1,4 @@
-"""Functions that answer requests, what they make of them, and functions that set something up for others each time."""
+"""Where code may call `torch.compile` again and again: handlers of requests, methods that set up, loops, wrappers."""
 
 from __future__ import annotations
 
