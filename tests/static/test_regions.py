@@ -71,6 +71,25 @@ ROOTS = {
         {"C.forward"},
     ),
     "of an object": ("class C:\n    def forward(self, x): probe(x)\nm = torch.compile(C())", {"C.forward"}),
+    "of an object that is called": (
+        "class C:\n    def __call__(self, x): probe(x)\nm = torch.compile(C())",
+        {"C.__call__"},
+    ),
+    "of a partial": ("def f(n, x): probe(x)\ng = torch.compile(functools.partial(f, 3))", {"f"}),
+    "by the name of its parameter": ("def f(x): probe(x)\ng = torch.compile(model=f)", {"f"}),
+    "in two calls": ("def f(x): probe(x)\ng = torch.compile(dynamic=True)(f)", {"f"}),
+    "by a decorator that is kept": ("fast = torch.compile(dynamic=True)\n@fast\ndef f(x): probe(x)", {"f"}),
+    "by the name that torch.compiler has": ("def f(x): probe(x)\ng = torch.compiler.compile(f)", {"f"}),
+    "by torch._dynamo.optimize": ("def f(x): probe(x)\ng = torch._dynamo.optimize('inductor')(f)", {"f"}),
+    "of a nested class by torch._dynamo.optimize": (
+        "def run(x):\n    class M(nn.Module):\n        def forward(self, x): probe(x)\n"
+        "    return torch._dynamo.optimize('inductor', nopython=True)(M())(x)",
+        {"run.<locals>.M.forward"},
+    ),
+    "a function decorated with torch._dynamo.optimize": (
+        "@torch._dynamo.optimize_assert('eager')\ndef f(x): probe(x)",
+        {"f"},
+    ),
     "m.compile()": ("class M(nn.Module):\n    def forward(self, x): probe(x)\nm = M()\nm.compile()", {"M.forward"}),
     "of what a name was before it was bound to something made of it": (
         "class C:\n    def forward(self, x): probe(x)\nm = C()\nm = m.cuda()\nm = torch.compile(m)",

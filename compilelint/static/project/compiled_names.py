@@ -102,17 +102,23 @@ def _set_to_compiled(node: ast.AST, known: frozenset[str]) -> Iterator[str]:
 
 def compiled_by(function: ast.AST) -> bool:
     """Whether a decorator compiles a function."""
-    return any("compile" in ast.unparse(decorator) for decorator in getattr(function, "decorator_list", ()))
+    written = map(ast.unparse, getattr(function, "decorator_list", ()))
+    return any("compile" in decorator or "dynamo.optimize" in decorator for decorator in written)
 
 
 def _compiles(node: ast.expr) -> bool:
     return any(
-        isinstance(part, ast.Call)
-        and isinstance(part.func, ast.Attribute)
-        and part.func.attr == "compile"
-        and ast.unparse(part.func.value) not in ("re", "regex")
+        isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and _is_compiler(part.func)
         for part in ast.walk(node)
     )
+
+
+def _is_compiler(function: ast.Attribute) -> bool:
+    """Whether a call of it compiles: `torch.compile`, `model.compile`, `torch._dynamo.optimize`."""
+    owner = ast.unparse(function.value)
+    if function.attr in ("optimize", "optimize_assert"):
+        return owner.endswith("dynamo")
+    return function.attr == "compile" and owner not in ("re", "regex")
 
 
 def _set_by(call: ast.Call) -> set[str]:

@@ -17,7 +17,7 @@ from compilelint.lines import split_lines
 from compilelint.record import record
 from compilelint.static.project.bodies import Outline, shortened
 
-COMPILE_WORDS = re.compile("compile|mark_dynamic|mark_static|cudagraph_mark_step_begin")
+COMPILE_WORDS = re.compile(r"compile|mark_dynamic|mark_static|cudagraph_mark_step_begin|dynamo\.optimize")
 """A file without any of these says nothing about how it is compiled."""
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Scope: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda

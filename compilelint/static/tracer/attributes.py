@@ -9,6 +9,7 @@ from functools import cache, lru_cache
 from compilelint.static.project.definitions import ClassAttribute, ClassRef, FunctionRef, class_inside
 from compilelint.static.project.enums import is_enum, is_text_enum
 from compilelint.static.project.index import Scope
+from compilelint.static.project.program import Program
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.tracer.grammar import value_of_return
@@ -333,6 +334,12 @@ OPAQUE = frozenset(
 The first of them put the function into the graph, or call it once (measured on 2.13); the others compile it by other
 means: Numba, Triton, CuTe, TileLang, Warp, JAX.
 """
+
+
+def entry_of(instance: Instance, program: Program) -> str:
+    """The method that torch.compile compiles of an object."""
+    called = not instance.is_module and program.method(instance.ref, "forward") is None
+    return "__call__" if called else "forward"
 
 
 def is_opaque(ref: FunctionRef) -> bool:

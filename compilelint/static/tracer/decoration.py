@@ -16,18 +16,15 @@ def decorate(function: Value, node: FunctionNode, frame: Frame) -> Value:
         maker = tracer.evaluate(decorator, frame)
         if isinstance(decorator, ast.Call) and maker == UNKNOWN:
             maker = _with_options(decorator, frame)
-        keywords: dict[str, Value] = {}
-        if isinstance(decorator, ast.Call) and maker == External("torch.compile"):
-            keywords = {k.arg: tracer.evaluate(k.value, frame) for k in decorator.keywords if k.arg is not None}
         told = maker != UNKNOWN and not _is_one_of_many(maker)
-        result = tracer.call(maker, (function,), keywords, decorator, frame) if told else UNKNOWN
+        result = tracer.call(maker, (function,), {}, decorator, frame) if told else UNKNOWN
         if isinstance(result, (Function, Compiled, Partial)):
             function = result
     return function
 
 
 def _with_options(decorator: ast.Call, frame: Frame) -> Value:
-    """`@torch.compile(dynamic=True)`: the name that was called takes the function."""
+    """`@torch.compiler.disable(recursive=False)`: the name that was called takes the function."""
     target = frame.tracer.evaluate(decorator.func, frame)
     return target if isinstance(target, External) else UNKNOWN
 

@@ -43,6 +43,13 @@ _DECIDED = {
 _COMPILING = frozenset(
     {"torch.compiler.is_compiling", "torch._dynamo.is_compiling", "torch.compiler.is_dynamo_compiling"}
 )
+_COMPILERS = frozenset({"torch.compile", "torch.compiler.compile"})
+_BACKEND_FIRST: dict[str, dict[str, Value]] = {
+    name: {"fullgraph": Const(fullgraph)}
+    for function, fullgraph in (("optimize", False), ("optimize_assert", True))
+    for name in (f"torch._dynamo.{function}", f"torch._dynamo.eval_frame.{function}")
+}
+"""What torch.compile is made of: `optimize("inductor")` takes the function that follows."""
 _DISABLES = frozenset(
     {"torch.compiler.disable", "torch._dynamo.disable", "torch._disable_dynamo", "torch._dynamo.skip"}
 )
@@ -52,7 +59,7 @@ _TRANSPARENT = frozenset(
         "torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.jit.script", "torch.jit.export",
         "torch.jit.ignore", "torch.jit.unused", "abc.abstractmethod", "typing.final", "copy.copy",
         "copy.deepcopy", "typing.cast", "torch.compiler.allow_in_graph",
-        "torch._dynamo.allow_in_graph", "torch.jit.script_if_tracing", "weakref.proxy",
+        "torch._dynamo.allow_in_graph", "torch._dynamo.run", "torch.jit.script_if_tracing", "weakref.proxy",
     }
 )  # fmt: skip
 _CHECKPOINTS = frozenset({"torch.utils.checkpoint.checkpoint", "deepspeed.checkpointing.checkpoint"})
@@ -65,8 +72,10 @@ def call(name: str, args: Args, keywords: Keywords, node: ast.AST | None, frame:
         return Const(_DECIDED[name])
     if name in _COMPILING:
         return Const(frame.mode == "compiled")
-    if name in ("torch.compile", "torch._dynamo.optimize"):
-        return frame.tracer.compile_site(args[0], keywords, node, frame) if args else UNKNOWN
+    if name in _COMPILERS:
+        return _compiler(args, keywords, node, frame)
+    if name in _BACKEND_FIRST:
+        return Partial(External("torch.compile"), (), tuple(_BACKEND_FIRST[name].items()) + _as_of_compile(keywords))
     if name in _DISABLES:
         return _disabled(args[0]) if args else UNKNOWN
     if name in _TRANSPARENT:
@@ -79,6 +88,21 @@ def call(name: str, args: Args, keywords: Keywords, node: ast.AST | None, frame:
     if name in _MAPPED and args:
         return args[0]
     return None
+
+
+def _compiler(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
+    """`torch.compile(model, …)`; `torch.compile(mode="default")` takes what follows, as a decorator or called."""
+    model = args[0] if args else keywords.get("model", Const(None))
+    options = _without(keywords, frozenset({"model"}))
+    if model == Const(None):
+        return Partial(External("torch.compile"), (), tuple((k, v) for k, v in options.items() if k != "**"))
+    return frame.tracer.compile_site(model, options, node, frame)
+
+
+def _as_of_compile(keywords: Keywords) -> tuple[tuple[str, Value], ...]:
+    """`nopython=True, dynamic=True` in the words of torch.compile."""
+    names = {"nopython": "fullgraph", "dynamic": "dynamic"}
+    return tuple((names[name], value) for name, value in keywords.items() if name in names)
 
 
 _CHECKPOINT_OPTIONS = frozenset({"use_reentrant", "context_fn", "determinism_check", "debug", "preserve_rng_state"})

@@ -44,6 +44,7 @@ from compilelint.static.values import (
     External,
     Function,
     Instance,
+    Partial,
     ProjectModule,
     Sequence,
     Value,
@@ -137,7 +138,11 @@ class Tracer:
         compiled = Compiled(inner)
         noting.note_compilation(inner, node, frame)
         options = regime.compile_options(keywords, frame.module)
-        function = attributes.get(inner, "forward", frame) if isinstance(inner, Instance) else inner
+        function = (
+            attributes.get(inner, attributes.entry_of(inner, self.program), frame)
+            if isinstance(inner, Instance)
+            else inner
+        )
         if isinstance(function, Function):
             self.compile_options.setdefault(function.ref, {}).update(options)
         line = getattr(node, "lineno", frame.ref.line)
@@ -272,8 +277,11 @@ class Tracer:
         """Call what torch.compile returned: a compiled region begins."""
         caller.mark_driver()
         inner = function.inner
+        if isinstance(inner, Partial):
+            given = {**dict(inner.keywords), **keywords}
+            return self.enter_compiled(Compiled(inner.function), (*inner.args, *args), given, node, caller)
         if isinstance(inner, Instance):
-            inner = attributes.get(inner, "forward", caller)
+            inner = attributes.get(inner, attributes.entry_of(inner, self.program), caller)
         noting.note_entry(inner, args, keywords, node, caller)
         if inner == UNKNOWN:
             return library.SOME_MODEL_GIVES

@@ -22,7 +22,7 @@ from compilelint.static.regions.batch_loops import batch_loops
 from compilelint.static.regions.decode_loops import converts, decode_loops, each_turn
 from compilelint.static.regions.public import public_functions
 from compilelint.static.tracer import statements
-from compilelint.static.tracer.attributes import is_opaque
+from compilelint.static.tracer.attributes import entry_of, is_opaque
 from compilelint.static.tracer.binding import counts, root_arguments, step_of_schedule, takes_tensor
 from compilelint.static.tracer.construction import numbers_of_part
 from compilelint.static.tracer.frame import TURN_OF, Frame, Mode
@@ -36,6 +36,7 @@ from compilelint.static.values import (
     Const,
     Function,
     Instance,
+    Partial,
     Scalar,
     Value,
     gives_arrays,
@@ -311,21 +312,28 @@ class Walk:
 
     def _compiled(self, compiled: Compiled, why: str) -> None:
         inner = compiled.inner
+        given = inner if isinstance(inner, Partial) else Partial(inner)
+        inner = given.function
         if isinstance(inner, Instance):
-            forward = self.program.method(inner.ref, "forward")
-            inner = Function(forward, inner) if isinstance(forward, FunctionRef) else UNKNOWN
+            entry = self.program.method(inner.ref, entry_of(inner, self.program))
+            inner = Function(entry, inner) if isinstance(entry, FunctionRef) else UNKNOWN
         if isinstance(inner, Function):
-            self._enter(inner, why)
+            self._enter(inner, why, dict(given.keywords), given.args)
 
-    def _enter(self, function: Function, why: str, told: dict[str, Value] | None = None) -> None:
-        """Trace a compiled region from its root; `told` are parameters of which more is known than they say."""
+    def _enter(
+        self, function: Function, why: str, told: dict[str, Value] | None = None, first: tuple[Value, ...] = ()
+    ) -> None:
+        """Trace a compiled region from its root.
+
+        `first` are its first arguments, `told` are parameters of which more is known than they say.
+        """
         module = self.program.module(function.ref.module)
         if module is not None:
             with self._contained(module):
                 arguments = root_arguments(function.ref, function.bound is not None, self.tracer.table)
                 settings = self.tracer.driven.settings_passed(function.ref)
                 known = {name: settings.get(name, value) for name, value in arguments.items()} | (told or {})
-                self.tracer.run(function, (), {**_OPEN, **known}, "compiled", None, None, why)
+                self.tracer.run(function, first, {**_OPEN, **known}, "compiled", None, None, why)
 
     def _start(self, ref: FunctionRef, mode: Mode, why: str) -> None:
         receiver = self.tracer.instance_of(ref.owner) if ref.owner is not None else None
