@@ -24,6 +24,7 @@ DEVICES: tuple[Device, ...] = get_args(Device)
 
 DEFAULT_EXCLUDE = (
     ".bzr",
+    ".compilelint_cache",
     ".eggs",
     ".git",
     ".hg",

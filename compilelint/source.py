@@ -35,6 +35,8 @@ class Sources:
     def __init__(self, cwd: Path, given: Mapping[str, str] | None = None) -> None:
         self.cwd = cwd
         self._given = dict(given or {})
+        self.unmarked: frozenset[str] = frozenset()
+        """Files on disk, by absolute path, of which it is known that no suppression stands in them."""
         self._read = lru_cache(maxsize=64)(self._from_disk)
         self._split = lru_cache(maxsize=64)(self._lines)
         self._parsed = lru_cache(maxsize=64)(self._notebook)

@@ -30,7 +30,8 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.questions import assigned_once, last_name
-from compilelint.static.project.bindings import bound_to
+from compilelint.static.project.answers import about_file
+from compilelint.static.project.bindings import bound_alone_to, names_bound
 
 HAZARD = "frame-skip"
 BARS = frozenset({"tqdm", "trange", "tqdm.tqdm", "tqdm.trange", "tqdm.auto.tqdm"})
@@ -38,7 +39,7 @@ PACKAGES = ("tqdm.", "rich.progress.", "alive_progress.", "progressbar.", "fastp
 WATCH = Watch(
     nodes=(ast.Call,),
     callees=lambda name: name.startswith(PACKAGES),
-    syntax=lambda node, module: isinstance(node, ast.Call) and bool(bound_to(module, owner_of(node))),
+    syntax=lambda node, module: isinstance(node, ast.Call) and owner_of(node) in names_bound(module),
 )
 
 
@@ -63,8 +64,13 @@ def is_of_bar(node: ast.Call, view: View) -> bool:
     made = assigned_once(view.function, owner) if is_variable else None
     if isinstance(made, ast.Call):
         return view.callee(made).startswith(PACKAGES)
-    makers = view.makers(owner) if owner else frozenset()
-    return view.callee(node).startswith("?") and bool(makers) and makers <= BARS
+    return view.callee(node).startswith("?") and owner in view.fact(_bars)
+
+
+@about_file(())
+def _bars(module: ast.Module) -> tuple[str, ...]:
+    """The names to which the file binds bars alone."""
+    return bound_alone_to(module, BARS)
 
 
 def owner_of(call: ast.Call) -> str:

@@ -31,6 +31,8 @@ from functools import cache
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.questions import last_name
+from compilelint.static.project.answers import about_file
+from compilelint.static.project.bindings import bound_alone_to
 from compilelint.static.values import UNKNOWN, External, Function, Instance, Value, options
 
 HAZARD = "graph-break"
@@ -86,9 +88,13 @@ def is_disabled(function: ast.expr, view: View) -> Confidence | None:
         return "certain" if len(kinds) == 1 else "likely"
     if kinds and all(isinstance(kind, Instance) and forward_is_disabled(kind) for kind in kinds):
         return "certain"
-    name = last_name(function)
-    makers = view.makers(name) if name and kinds == (UNKNOWN,) else frozenset()
-    return "likely" if makers and makers <= SWITCHES else None
+    return "likely" if kinds == (UNKNOWN,) and last_name(function) in view.fact(_disabled) else None
+
+
+@about_file(())
+def _disabled(module: ast.Module) -> tuple[str, ...]:
+    """The names to which the file binds only what it keeps out."""
+    return bound_alone_to(module, SWITCHES)
 
 
 def _may_be_disabled(kind: Value) -> bool:

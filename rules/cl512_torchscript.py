@@ -27,13 +27,15 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.questions import last_name
-from compilelint.static.project.bindings import bound_to, makers_of
+from compilelint.static.project.answers import about_file
+from compilelint.static.project.bindings import all_bound, bound_to
 from compilelint.static.values import ExternalInstance, Instance, options
 
 HAZARD = "graph-break"
 HELPERS = frozenset({"torch.jit.isinstance", "torch.jit.fork", "torch.jit.wait", "torch.jit.script", "torch.jit.trace"})
 LOADERS = frozenset({"torch.jit.load", "jit.load"})
 MAKERS = LOADERS | {"torch.jit.script", "torch.jit.trace", "torch.jit.freeze", "jit.script", "jit.trace"}
+JIT = frozenset(maker.rpartition(".")[2] for maker in MAKERS)
 WATCH = Watch(
     nodes=(ast.Call,),
     callees=HELPERS.__contains__,
@@ -73,9 +75,17 @@ def is_scripted(function: ast.expr, view: View) -> bool:
 def _made_by_jit(function: ast.expr, module: ast.Module) -> list[ast.Call]:
     """The calls of TorchScript whose result the file binds to the name that is called."""
     name = last_name(function)
-    if not name or MAKERS.isdisjoint(makers_of(module, name)):
-        return []
-    return [call for call in bound_to(module, name) if ast.unparse(call.func) in MAKERS]
+    return [call for call in bound_to(module, name) if _is_jit(call)] if name in _bound_to_jit(module) else []
+
+
+@about_file(frozenset())
+def _bound_to_jit(module: ast.Module) -> frozenset[str]:
+    """The names to which the file binds what TorchScript makes, and maybe other things."""
+    return frozenset(name for name, made in all_bound(module).items() if any(map(_is_jit, made)))
+
+
+def _is_jit(call: ast.Call) -> bool:
+    return last_name(call.func) in JIT and ast.unparse(call.func) in MAKERS
 
 
 def gives_module(call: ast.Call) -> bool:

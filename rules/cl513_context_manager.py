@@ -33,6 +33,8 @@ from collections.abc import Iterator
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.questions import comes_from_outside, last_name
+from compilelint.static.project.answers import about_file
+from compilelint.static.project.bindings import bound_alone_to
 from compilelint.static.values import ExternalInstance, Instance, options
 
 HAZARD = "frame-skip"
@@ -105,8 +107,13 @@ def refused(manager: ast.expr, view: View) -> Confidence | None:
         for kind in kinds
     ):
         return "certain" if len(kinds) == 1 else "likely"
-    made = view.makers(last_name(manager))
-    return "likely" if made and made <= NOT_STORED else None
+    return "likely" if last_name(manager) in view.fact(_managers) else None
+
+
+@about_file(())
+def _managers(module: ast.Module) -> tuple[str, ...]:
+    """The names to which the file binds nothing but managers that must be made where they are entered."""
+    return bound_alone_to(module, NOT_STORED)
 
 
 BAD = (

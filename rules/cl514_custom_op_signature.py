@@ -34,6 +34,7 @@ from functools import lru_cache
 
 from compilelint.record import record
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.project.answers import about_file
 
 HAZARD = "graph-break"
 WATCH = Watch(nodes=(ast.Call,), syntax=lambda node, module: has_operators(module))
@@ -142,7 +143,7 @@ def fakes_in(module: ast.Module) -> Iterator[ast.FunctionDef]:
             yield node
 
 
-@lru_cache(maxsize=256)
+@about_file(False)
 def has_others(module: ast.Module) -> bool:
     """Whether the file registers fake implementations otherwise than by decorators, so that nobody knows whose."""
     decorators = {id(node) for function in fakes_in(module) for d in function.decorator_list for node in ast.walk(d)}

@@ -27,6 +27,8 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.questions import comes_from_outside, last_name
+from compilelint.static.project.answers import about_file
+from compilelint.static.project.bindings import bound_alone_to
 from compilelint.static.values import UNKNOWN, ExternalInstance, Sequence, Value, options
 
 HAZARD = "graph-break"
@@ -53,8 +55,13 @@ def moves(node: ast.expr, view: View) -> bool:
     if not isinstance(node, (ast.Name, ast.Attribute)):
         return False
     kind = view.kind(node)
-    makers = view.makers(last_name(node)) if kind == UNKNOWN else frozenset()
-    return all(map(is_iterator, options(kind))) or (bool(makers) and makers <= ENDLESS)
+    return all(map(is_iterator, options(kind))) or (kind == UNKNOWN and last_name(node) in view.fact(_endless))
+
+
+@about_file(())
+def _endless(module: ast.Module) -> tuple[str, ...]:
+    """The names to which the file binds endless iterators alone."""
+    return bound_alone_to(module, ENDLESS)
 
 
 def is_iterator(kind: Value) -> bool:

@@ -26,8 +26,9 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.questions import assigned_once
-from compilelint.static.project.bindings import makers_of
+from compilelint.static.facts.questions import assigned_once, last_name
+from compilelint.static.project.answers import about_file
+from compilelint.static.project.bindings import all_bound
 
 HAZARD = "graph-break"
 SAME = frozenset({"to", "type_as", "float", "contiguous", "cpu", "cuda"})
@@ -40,7 +41,17 @@ def _sets_attribute(node: ast.AST, module: ast.Module) -> bool:
         isinstance(node, ast.Assign)
         and len(node.targets) == 1
         and isinstance(node.targets[0], ast.Attribute)
-        and not BUFFERS.isdisjoint(makers_of(module, node.targets[0].attr))
+        and node.targets[0].attr in _buffers(module)
+    )
+
+
+@about_file(frozenset())
+def _buffers(module: ast.Module) -> frozenset[str]:
+    """The names to which the file binds buffers."""
+    return frozenset(
+        name
+        for name, made in all_bound(module).items()
+        if any(last_name(call.func) == "Buffer" and ast.unparse(call.func) in BUFFERS for call in made)
     )
 
 

@@ -38,7 +38,13 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.counting import is_restored, read_by_methods, stepped, steps_after_reads
+from compilelint.static.facts.counting import (
+    is_restored,
+    names_stepped_after_reads,
+    read_by_methods,
+    stepped,
+    steps_after_reads,
+)
 from compilelint.static.facts.kept_numbers import stay_constant
 from compilelint.static.facts.state import (
     first_read,
@@ -120,7 +126,7 @@ def _stepped_by_caller(node: ast.AST, module: ast.Module) -> ast.expr | None:
     """Where a method of the same class moves on what `node` reads, after it has called the method that `node` is in."""
     if not (isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)):
         return None
-    return steps_after_reads(module).get(node)
+    return steps_after_reads(module).get(node) if node.attr in names_stepped_after_reads(module) else None
 
 
 def _last_name(target: ast.expr) -> str:

@@ -30,7 +30,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.moving import moved_on
+from compilelint.static.facts.moving import moved_on, names_moved_on
 from compilelint.static.facts.state import (
     class_node,
     first_read,
@@ -44,7 +44,7 @@ from compilelint.static.facts.state import (
 HAZARD = "recompile"
 WATCH = Watch(
     nodes=(ast.Attribute,),
-    files=lambda module: bool(moved_on(module)),
+    files=lambda module: bool(names_moved_on(module)),
     syntax=lambda node, module: _is_moved(node, module),
 )
 
@@ -70,7 +70,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 
 def _is_moved(node: ast.AST, module: ast.Module) -> bool:
-    return isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and node.attr in moved_on(module)
+    return isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and node.attr in names_moved_on(module)
 
 
 BAD = (

@@ -38,6 +38,7 @@ from compilelint.static.facts.state import (
     globals_grown,
     globals_set,
     is_global,
+    names_grown,
     own_nodes,
     runs_once,
     used_at,
@@ -136,9 +137,9 @@ def _is_called(function: ast.AST, module: ast.Module) -> bool:
 
 def _growers(node: ast.AST, module: ast.Module) -> list[tuple[int, ast.AST]]:
     """The lines, and their functions, that make longer what is read at `node`."""
-    if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
+    if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load) or node.id not in names_grown(module):
         return []
-    return globals_grown(module).get(node.id, [])
+    return globals_grown(module)[node.id]
 
 
 def _is_used(function: ast.AST, module: ast.Module) -> bool:

@@ -31,7 +31,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.differing import differing_attributes, differs
@@ -47,6 +46,7 @@ from compilelint.static.facts.state import (
     parameters,
     used_at,
 )
+from compilelint.static.project.answers import about_file
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import NONE, Const, Scalar, Value, options
 
@@ -119,7 +119,7 @@ def _compiles_in_loop(module: ast.Module) -> bool:
     return _compiled_in_loop(module) is not None
 
 
-@lru_cache(maxsize=256)
+@about_file(None)
 def _compiled_in_loop(module: ast.Module) -> int | None:
     """The line on which the file compiles the variable of a loop or comprehension; None if it does so nowhere."""
     for node in nodes_in(module):

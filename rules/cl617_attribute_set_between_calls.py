@@ -38,7 +38,7 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, Setting, View, Watch
 from compilelint.static.facts.kept_numbers import is_kept_at, keeper_of
-from compilelint.static.facts.moving import moved_on
+from compilelint.static.facts.moving import names_moved_on
 from compilelint.static.facts.number_uses import computed_with, is_dict, needed_as_constant, spellings
 from compilelint.static.facts.state import (
     first_read,
@@ -77,7 +77,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     value = held(node, view)
     owner = view.kind(node.value)
     fixed = is_integer(value) and (isinstance(owner, Class) or of_module_or_global(node, view))
-    if fixed and is_module(owner) and node.attr in moved_on(view.module):
+    if fixed and is_module(owner) and node.attr in names_moved_on(view.module):
         return  # CL605
     found = [(node, "its value", EACH)] if fixed else _guarded(node, value, setting, view)
     for read, what, how in found:

@@ -33,6 +33,7 @@ from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.questions import last_name
 from compilelint.static.facts.state import parameters, without_index
 from compilelint.static.facts.turns import each_turn, is_host_device, on_device
+from compilelint.static.project.answers import about_file
 from compilelint.static.project.bindings import all_bound
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import UNKNOWN
@@ -66,6 +67,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         )
 
 
+@about_file(())
 def pageable(module: ast.Module) -> tuple[str, ...]:
     """The variables and attributes that a file sets to nothing but new tensors on the host that are not pinned.
 

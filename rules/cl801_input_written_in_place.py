@@ -29,13 +29,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import lru_cache
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.cuda_graphs import recorded
 from compilelint.static.facts.state import own_nodes, parameters, root_of, without_index
 from compilelint.static.facts.writes import memory_of, written_in_place
+from compilelint.static.project.answers import about_file
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import UNKNOWN, Instance, Value, options, tensor_certainty
 
@@ -137,7 +137,7 @@ def _certainty(place: ast.expr, node: ast.AST, view: View) -> Confidence | None:
     return "likely" if is_grid or isinstance(node, ast.Call) else None
 
 
-@lru_cache(maxsize=256)
+@about_file(False)
 def _is_marked(module: ast.Module) -> bool:
     """Whether the file gives tensors a fixed address itself."""
     return any(isinstance(node, ast.Attribute) and node.attr == "mark_static_address" for node in nodes_in(module))

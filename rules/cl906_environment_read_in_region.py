@@ -36,6 +36,7 @@ from functools import lru_cache
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.questions import last_name
 from compilelint.static.facts.state import functions_in
+from compilelint.static.project.answers import about_file
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import External, ExternalInstance
 
@@ -111,6 +112,7 @@ def _is_changed(variable: ast.expr | None, view: View, *, again: bool = False) -
     return not changed.isdisjoint({variable.value, None})
 
 
+@about_file(False)
 def _changes_some(module: ast.Module) -> bool:
     return any(_changed_in(module))
 

@@ -31,11 +31,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import lru_cache
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.questions import last_name
 from compilelint.static.facts.state import functions_in, globals_set, is_global, own_names, own_nodes
+from compilelint.static.project.answers import about_file
 
 HAZARD = "stale-result"
 WATCH = Watch(
@@ -115,7 +115,7 @@ def _helpers(call: ast.Call, view: View) -> Iterator[ast.FunctionDef | ast.Async
                 yield function
 
 
-@lru_cache(maxsize=256)
+@about_file(frozenset())
 def _cached_in(module: ast.Module) -> frozenset[str]:
     """The functions of a file, nested ones included, that remember their results."""
     return frozenset(function.name for function in functions_in(module) if _is_cached(function))

@@ -32,6 +32,7 @@ from collections.abc import Iterator
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.questions import last_name
 from compilelint.static.facts.state import names_in, own_nodes, written
+from compilelint.static.project.answers import about_file
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import Compiled, options
 
@@ -95,6 +96,7 @@ def _saves(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and last_name(node.func) in SAVING
 
 
+@about_file(False)
 def _knows(module: ast.Module) -> bool:
     return any(
         (isinstance(node, ast.Attribute) and node.attr == "_orig_mod")

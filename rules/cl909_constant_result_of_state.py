@@ -33,8 +33,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.changing import changing_reads
 from compilelint.static.facts.questions import last_decorator_names
-from compilelint.static.facts.state import changing_reads
 from compilelint.static.values import Function, options
 
 HAZARD = "stale-result"

@@ -25,8 +25,9 @@ from collections.abc import Iterator
 from itertools import chain
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.changing import changing_reads
 from compilelint.static.facts.questions import last_decorator_names
-from compilelint.static.facts.state import changing_reads, own_names, own_nodes, root_of
+from compilelint.static.facts.state import own_names, own_nodes, root_of
 from compilelint.static.values import Function, options
 
 HAZARD = "stale-result"

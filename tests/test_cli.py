@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,10 +34,22 @@ class StaticPass:
     settings: Settings | None = None
     texts: Sequence[str] = ()
 
-    def lint(self, files: Sequence[Path], settings: Settings, jobs: int = 0, cache: Path | None = None) -> StaticPass:
+    def lint(
+        self,
+        files: Sequence[Path],
+        settings: Settings,
+        jobs: int = 0,
+        cache: Path | None = None,
+        words: Collection[bytes] = (),
+    ) -> StaticPass:
         self.files, self.settings = files, settings
         self.texts = [file.read_text(encoding="utf-8") for file in files]
         return self
+
+    @property
+    def without_words(self) -> frozenset[str]:
+        """Every file may hold some."""
+        return frozenset()
 
 
 @pytest.fixture

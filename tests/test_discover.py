@@ -22,6 +22,7 @@ def tree(tmp_path: Path) -> Path:
         "build/d.py",
         ".venv/lib/site-packages/torch/e.py",
         "pkg/__pycache__/f.py",
+        ".compilelint_cache/g.py",
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x = 1\n")

@@ -47,9 +47,11 @@ def predicted(request: Request) -> tuple[tuple[Finding, ...], tuple[Failure, ...
         return lint_text(shown(path, request.sources.cwd), request.sources, settings)
     if request.options.context:
         return _predicted_in_context(request)
+    from compilelint.sift.suppress import WORDS
     from compilelint.static import lint
 
-    result = lint(found.files, settings, _cores(), settings.cache_folder)
+    result = lint(found.files, settings, _cores(), settings.cache_folder, WORDS)
+    request.sources.unmarked = result.without_words
     return result.findings, (*found.failures, *result.failures)
 
 
@@ -111,14 +113,11 @@ def _sifted(findings: tuple[Finding, ...], request: Request, ran: bool) -> tuple
 
     settings, found, sources = request.settings, request.found, request.sources
     names = {file: shown(file, sources.cwd) for file in found.files}
+    may_hold = (name for file, name in names.items() if file.as_posix() not in sources.unmarked)
     pointed_at = {finding.path for finding in findings}.difference(names.values())
     findings = suppressed(
         findings,
-        (
-            (path, sources.text(path))
-            for path in (*names.values(), *sorted(pointed_at))
-            if sources.may_hold(path, WORDS)
-        ),
+        ((path, sources.text(path)) for path in (*may_hold, *sorted(pointed_at)) if sources.may_hold(path, WORDS)),
         known=rule_codes,
         report_unused=frozenset(path for file, path in names.items() if file not in found.named),
         ran=ran,

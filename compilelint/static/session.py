@@ -6,7 +6,7 @@ import gc
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property, partial
 from pathlib import Path
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from compilelint.config import Settings
     from compilelint.static.flagging.dispatch import Dispatch
     from compilelint.static.flagging.flag import Flagger
+    from compilelint.static.project.answers import Answers
     from compilelint.static.project.bodies import Outline
     from compilelint.static.tracer.frame import Frame
     from compilelint.static.units.retrial import Read, Retrial
@@ -47,19 +48,30 @@ MOST_SHARED_MEGABYTES = 150
 
 @record(frozen=True, slots=True)
 class StaticResult:
-    """Findings of all confidences, before any selection, and the files that could not be read."""
+    """Findings of all confidences, before any selection, and the files that could not be read.
+
+    `without_words` are files, by real path, that need not be read to tell that they hold none of some words.
+    """
 
     findings: tuple[Finding, ...]
     failures: tuple[Failure, ...]
+    without_words: frozenset[str] = frozenset()
 
 
-def lint(files: Sequence[Path], settings: Settings, jobs: int = 0, cache: Path | None = None) -> StaticResult:
+def lint(
+    files: Sequence[Path],
+    settings: Settings,
+    jobs: int = 0,
+    cache: Path | None = None,
+    words: Collection[bytes] = (),
+) -> StaticResult:
     """Lint `files` together, as one program. Nothing of them is imported or run.
 
     Up to `jobs` child processes share the work where there is enough of it for several, with 0 this process does it.
-    `cache` is a folder where outcomes are kept. What is found is the same with and without either.
+    `cache` is a folder where outcomes are kept, and which files hold none of some `words`. What is found is the same
+    with and without either.
     """
-    return _Session(tuple(files), settings, jobs, cache).run()
+    return _Session(tuple(files), settings, jobs, cache, words).run()
 
 
 def explain(path: Path, line: int, settings: Settings, files: Sequence[Path] = ()) -> str:
@@ -145,6 +157,7 @@ class _Session:
         settings: Settings,
         jobs: int = 0,
         cache: Path | None = None,
+        words: Collection[bytes] = (),
         watch: Callable[[Frame], None] | None = None,
     ) -> None:
         self.files = tuple(map(real_paths(), files))
@@ -159,6 +172,7 @@ class _Session:
         self._entered: set[str] = set()
         self._surest = Surest()
         self._outlined: dict[str, Outline] = {}
+        self._answers: dict[str, Answers] = {}
         self._done = 0
         """How many tasks the passes before had."""
         self.cache: Cache | None = None
@@ -167,13 +181,14 @@ class _Session:
             folders = [str(folder) for folder in self.program.roots], [str(folder) for folder in self.program.above]
             about = f"{chosen(settings.target_torch)} {settings.engine} {sorted(self.program.run_in_place)} {folders}"
             context = context_of(self.base, names, about, own_code())
-            self.cache = Cache(cache, context, self.base, lambda *asked: self._dispatch.pattern(*asked), self._tried)
+            asked = (lambda *about: self._dispatch.pattern(*about), self._tried)
+            self.cache = Cache(cache, context, self.base, *asked, words)
 
     def run(self) -> StaticResult:
         """What an earlier run gave, if nothing that it read has changed, else what this one does."""
         kept = self.cache.last_run(self.settings.entry_points) if self.cache is not None else None
         if kept is not None:
-            return StaticResult(kept.findings, kept.unread)
+            return StaticResult(kept.findings, kept.unread, self._without_words())
         try:
             return self._run()
         except _UnknownError:
@@ -203,9 +218,12 @@ class _Session:
         if self.cache is not None:
             if not failures:
                 self.cache.keep_run(self.settings.entry_points, tasks, surest, unread)
-                self.cache.keep_outlines({**self.program.outlined, **self._outlined})
+                self.cache.keep_outlines({**self.program.outlined, **self._outlined}, self._answers)
             self.cache.trim()
-        return StaticResult(reported(surest.values(), fallbacks), (*unread, *failures))
+        return StaticResult(reported(surest.values(), fallbacks), (*unread, *failures), self._without_words())
+
+    def _without_words(self) -> frozenset[str]:
+        return self.cache.texts.without_words() if self.cache is not None else frozenset()
 
     def _fetch_claimed(self, tasks: Sequence[Task], outcomes: Sequence[Outcome]) -> None:
         """Have the findings that count now, and were kept with a task that no longer has them."""
@@ -237,6 +255,8 @@ class _Session:
             if self.cache is not None:
                 self.cache.put(tasks[position], outcome)
             self._outlined.update(outcome.outlined)
+            for content, answers in outcome.answers.items():
+                self._answers.setdefault(content, {}).update(answers)
             self._asked.update(outcome.asked)
             self._settle(position, outcome)
 
@@ -252,11 +272,13 @@ class _Session:
         self._surest.claim(outcome.claims, self._done + position)
         self._entered |= outcome.entered
         outcome.entered = outcome.asked = outcome.absent = frozenset()
-        outcome.read, outcome.outlined, outcome.told, outcome.claims = {}, {}, b"", ()
+        outcome.read, outcome.outlined, outcome.answers, outcome.told, outcome.claims = {}, {}, {}, b"", ()
 
     def _look_up_outlines(self) -> None:
         if self.cache is not None and not self.program.outlines:
-            self.program.outlines.update(self.cache.outlines())
+            outlines, answers = self.cache.outlines()
+            self.program.outlines.update(outlines)
+            self.program.answers.update(answers)
             self.program.part_digests = self.cache.part_digests
 
     def _work_out(self, tasks: Sequence[Task], arrived: Arrived, stack: ExitStack) -> None:
@@ -315,7 +337,7 @@ class _Session:
         kept = self.cache is not None
         self.program.outlined = {}
         outcome = outcome_of_idle(task, self.program, self.shown, kept=kept) or self._walk_all(task, kept)
-        outcome.outlined = self.program.outlined
+        outcome.outlined, outcome.answers = self.program.outlined, self.program.new_answers()
         return outcome
 
     def _walk_all(self, task: Task, kept: bool) -> Outcome:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from compilelint.static.project.answers import about_file, answers_of
 from compilelint.static.project.bodies import WithoutBody, fill_in_bodies, leave_out_bodies, with_body
 from compilelint.static.project.definitions import ClassRef, assigned, assigned_from_outside, constructed_in
 from compilelint.static.project.index import ModuleIndex, index_source
@@ -158,3 +159,30 @@ def test_parts_are_the_same_without_bodies(source: str) -> None:
     for part in (SURFACE, CODE, "outside cache", "body f", "body A.f", "body Cache.fill", "assigned Cache", "class A"):
         assert without.digest(part, lambda *_: "") == whole.digest(part, lambda *_: "")
     assert [without.anchor(line) for line in range(40)] == [whole.anchor(line) for line in range(40)]
+
+
+@about_file(frozenset())
+def functions_named(module: ast.Module) -> frozenset[str]:
+    """Stands for a question of some rule."""
+    ASKED.append(module)
+    return frozenset(node.name for node in ast.walk(module) if isinstance(node, ast.FunctionDef))
+
+
+@about_file({})
+def functions_found(module: ast.Module) -> dict[str, ast.FunctionDef]:
+    """One whose answers hold syntax."""
+    ASKED.append(module)
+    return {node.name: node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)}
+
+
+ASKED: list[ast.Module] = []
+
+
+def test_answers_that_are_names_or_nothing_are_known_of_another_tree_of_the_file() -> None:
+    for text in ("def f(): pass", "x = 1"):
+        first, second = ast.parse(text), ast.parse(text)
+        answers = functions_named(first), functions_found(first)
+        answers_of(second).update(answers_of(first))
+        ASKED.clear()
+        assert (functions_named(second), functions_found(second).keys()) == (answers[0], answers[1].keys())
+        assert len(ASKED) == len(answers[1])  # what holds syntax belongs to its tree

@@ -21,7 +21,7 @@ import compilelint
 from compilelint.config import Settings
 from compilelint.model import Failure, Finding, Rewrite, Span, Step
 from compilelint.static import StaticResult, lint
-from compilelint.static.project import program
+from compilelint.static.project import bodies, parsing
 from compilelint.static.project.text import digest_of
 from compilelint.static.units import work
 from compilelint.static.units.cache import MOST_BYTES, Cache
@@ -486,13 +486,29 @@ def test_bodies_that_an_earlier_run_has_seen_are_not_parsed(
     cache, settings = tmp_path / "cache", Settings(root=tmp_path)
     lint(two_users, settings, cache=cache)
     known: list[bool] = []
-    index = program.index_source
-    monkeypatch.setattr(program, "index_source", lambda *about: (known.append(about[-1] is not None), index(*about))[1])
+    index = parsing.index_source
+    monkeypatch.setattr(parsing, "index_source", lambda *about: (known.append(about[-1] is not None), index(*about))[1])
     two_users[0].write_text(USER.format("f(x) + 1"))
     assert lint(two_users, settings, cache=cache) == lint(two_users, settings)
     assert (
         known.count(True) == 1
     )  # of lib/ops.py: the edited file is parsed as it is, and a run without cache knows none
+
+
+def test_what_an_earlier_run_knows_of_a_file_is_no_reason_to_parse_its_bodies(
+    two_users: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, settings = tmp_path / "cache", Settings(root=tmp_path)
+    two_users[2].write_text(OPS + "\n\ndef other(x):\n    table = {}\n    table[0] = x\n    return table\n")
+    two_users[1].write_text("")
+    lint(two_users, settings, cache=cache)
+    parsed: list[str] = []
+    parse = bodies._parsed
+    monkeypatch.setattr(bodies, "_parsed", lambda node: (parsed.append(node.name), parse(node))[1])
+    two_users[0].write_text(USER.format("f(x) + 1"))
+    found = lint(two_users, settings, cache=cache)
+    assert parsed == ["f"]
+    assert found == lint(two_users, settings)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a file's times can all be set")
@@ -504,7 +520,7 @@ def test_files_that_nobody_has_written_to_are_not_read(
     expected = lint(two_users, settings, cache=cache)
     hashed: list[bytes] = []
     monkeypatch.setattr(
-        "compilelint.static.units.cache.digest_of", lambda data: (hashed.append(data), digest_of(data))[1]
+        "compilelint.static.units.stamps.digest_of", lambda data: (hashed.append(data), digest_of(data))[1]
     )
     assert lint(two_users, settings, cache=cache) == expected
     assert OPS.encode() not in hashed
@@ -512,6 +528,32 @@ def test_files_that_nobody_has_written_to_are_not_read(
     two_users[2].write_text(OPS.replace("return int(", "return abs("))
     os.utime(two_users[2], ns=(was.st_atime_ns, was.st_mtime_ns))  # as long, and as old as it seems
     assert lint(two_users, settings, cache=cache) == lint(two_users, settings) != expected
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a file's times can all be set")
+def test_files_that_hold_none_of_some_words_are_known_without_reading_them(
+    two_users: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without() -> set[str]:
+        found = lint(two_users, settings, cache=cache, words=(b"noqa",)).without_words
+        return {Path(path).parent.name for path in found}
+
+    cache, settings = tmp_path / "cache", Settings(root=tmp_path)
+    monkeypatch.setattr("compilelint.static.units.stamps.SETTLED_NS", -(10**12))
+    two_users[1].write_text(USER.format("f(x)  # noqa"))
+    assert without() == {"first", "lib"}
+    read: list[Path] = []
+    as_it_is = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: (read.append(path), as_it_is(path))[1])
+    assert without() == {"first", "lib"}
+    assert read and {*two_users}.isdisjoint(read)  # its own entry alone
+    two_users[0].write_text(USER.format("f(x)  # noqa"))
+    assert without() == {"lib"}
+    two_users[1].write_text(USER.format("f(x)"))
+    assert without() == {"second", "lib"}
+    lint(two_users, settings, cache=tmp_path / "other")
+    cache = tmp_path / "other"
+    assert without() == set()  # nobody has looked for any
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a file's times can all be set")

@@ -10,7 +10,7 @@ import pytest
 
 from compilelint.static.project.index import Import, ModuleIndex, index_source
 from compilelint.static.project.naming import module_name
-from compilelint.static.project.program import ReadError, read_module
+from compilelint.static.project.parsing import ReadError, read_module
 
 RUNNING = f"{sys.version_info.major}.{sys.version_info.minor}"
 

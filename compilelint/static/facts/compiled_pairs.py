@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from functools import lru_cache
 
 from compilelint.record import record
 from compilelint.static.facts.state import functions_in, own_nodes
+from compilelint.static.project.answers import about_file
 from compilelint.static.project.compiled_names import namesakes
 from compilelint.static.project.definitions import assignments
 
@@ -21,7 +21,7 @@ class CompiledPair:
     line: int
 
 
-@lru_cache(maxsize=256)
+@about_file(())
 def compiled_pairs(module: ast.Module) -> tuple[CompiledPair, ...]:
     """Each `a = torch.compile(b)` of the file; also one of `a` and `c` where `c = b` stands beside it."""
     found = []

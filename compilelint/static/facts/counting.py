@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import lru_cache
 
 from compilelint.rule import View
 from compilelint.static.facts.state import (
@@ -16,6 +15,7 @@ from compilelint.static.facts.state import (
     same_place,
     written,
 )
+from compilelint.static.project.answers import about_file
 from compilelint.static.project.syntax import nodes_in
 
 
@@ -37,7 +37,13 @@ def stepped(node: ast.AST) -> ast.expr | None:
     return target if same_place(value.left, target) or same_place(value.right, target) else None
 
 
-@lru_cache(maxsize=256)
+@about_file(frozenset())
+def names_stepped_after_reads(module: ast.Module) -> frozenset[str]:
+    """The names of the attributes of which `steps_after_reads` tells."""
+    return frozenset(step.attr for step in steps_after_reads(module).values() if isinstance(step, ast.Attribute))
+
+
+@about_file({})
 def steps_after_reads(module: ast.Module) -> dict[ast.AST, ast.expr]:
     """By attribute that some method reads, where the method that called this one moves it on."""
     found: dict[ast.AST, ast.expr] = {}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from functools import lru_cache
 
 from compilelint.rule import View
 from compilelint.static.facts.questions import last_name
 from compilelint.static.facts.state import functions_in, own_statements
+from compilelint.static.project.answers import about_file
 from compilelint.static.project.compiled_names import namesakes
 from compilelint.static.project.syntax import nodes_in
 
@@ -19,7 +19,7 @@ def recorded(view: View) -> bool:
     return view.options.get("mode") in MODES
 
 
-@lru_cache(maxsize=256)
+@about_file({})
 def replayed(module: ast.Module) -> dict[str, tuple[tuple[ast.AST, int], ...]]:
     """How the file spells the functions that it compiles with CUDA graphs, `self.net` or `step`.
 
@@ -54,7 +54,7 @@ def is_replay(call: ast.AST, scope: ast.AST, module: ast.Module) -> bool:
     return not here or call.lineno > min(here)
 
 
-@lru_cache(maxsize=256)
+@about_file(False)
 def without_gradients(module: ast.Module) -> bool:
     """Whether a file says that something runs without gradients; `eval()` leaves them on."""
     return any(isinstance(node, ast.Attribute) and node.attr in _NO_GRADIENTS for node in nodes_in(module))

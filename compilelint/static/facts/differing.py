@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import lru_cache
 
 from compilelint.static.facts.state import functions_in, names_in, own_nodes, own_statements, parameters
+from compilelint.static.project.answers import about_file
 from compilelint.static.project.definitions import assignments
 from compilelint.static.project.syntax import statements_in
 
@@ -14,7 +14,7 @@ MAX_ROUNDS = 6
 """A constructor hands what differs on to the constructors it calls; deeper nesting than this is not looked for."""
 
 
-@lru_cache(maxsize=256)
+@about_file(frozenset())
 def differing_attributes(module: ast.Module) -> frozenset[str]:
     """The attributes of which `differs` says so for some class of the file."""
     classes = (node for node in statements_in(module) if isinstance(node, ast.ClassDef))
@@ -35,7 +35,7 @@ def _made_of_differing(owner: ast.ClassDef, module: ast.Module) -> Iterator[str]
                 yield target.attr
 
 
-@lru_cache(maxsize=256)
+@about_file({})
 def _differing(module: ast.Module) -> dict[str, frozenset[str]]:
     """By class, the constructor's parameters that a loop gives another value on each turn, directly or handed on."""
     classes = {node.name: node for node in statements_in(module) if isinstance(node, ast.ClassDef)}

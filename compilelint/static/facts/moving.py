@@ -5,15 +5,21 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 
 from compilelint.static.facts.state import functions_in, own_nodes, own_statements, parameters
+from compilelint.static.project.answers import about_file
 from compilelint.static.project.syntax import statements_in
 
 MOVES_ON = re.compile(r"(?:^|_)(?:epoch|step|iter|iteration|tick|frame|update|round)(?:s|_idx|_index|_id|_num|_no)?$")
 
 
-@lru_cache(maxsize=256)
+@about_file(frozenset())
+def names_moved_on(module: ast.Module) -> frozenset[str]:
+    """The names of the attributes that the file moves on."""
+    return frozenset(moved_on(module))
+
+
+@about_file({})
 def moved_on(module: ast.Module) -> dict[str, list[tuple[int, ast.AST | None, ast.ClassDef | None]]]:
     """Attributes that the file moves on: name -> line, function and, for `self.…`, class of each place that does."""
     found: dict[str, list[tuple[int, ast.AST | None, ast.ClassDef | None]]] = {}

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from compilelint.rule import View
+from compilelint.static.project.answers import about_file
 from compilelint.static.project.bodies import WithoutBody
 from compilelint.static.project.syntax import children, inner_statements, nodes_in, statements_in
 from compilelint.static.values import (
@@ -350,7 +351,7 @@ def functions_in(tree: ast.AST) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef,
     return tuple(node for node in statements_in(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
 
 
-@lru_cache(maxsize=256)
+@about_file({})
 def globals_set(module: ast.Module) -> dict[str, list[tuple[int, ast.AST]]]:
     """Names and dict entries of the file that functions count on or set to something not constant, by their spelling.
 
@@ -366,7 +367,7 @@ def globals_set(module: ast.Module) -> dict[str, list[tuple[int, ast.AST]]]:
             if not counts and (not isinstance(node, ast.Assign) or isinstance(node.value, ast.Constant)):
                 continue
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:  # type: ignore[attr-defined]
-                name = _entry_of(target)
+                name = entry_of(target)
                 if name in names and name not in own_names(function):
                     found.setdefault(ast.unparse(target), []).append((target.lineno, function))
     return found
@@ -377,7 +378,13 @@ SHRINKING = frozenset({"clear", "pop", "popleft", "remove"})
 """The methods by which lists, deques and sets get longer, and those by which they get shorter."""
 
 
-@lru_cache(maxsize=256)
+@about_file(frozenset())
+def names_grown(module: ast.Module) -> frozenset[str]:
+    """The names that `globals_grown` tells of."""
+    return frozenset(globals_grown(module))
+
+
+@about_file({})
 def globals_grown(module: ast.Module) -> dict[str, list[tuple[int, ast.AST]]]:
     """Names of the file that functions add something to and none takes from: spelling -> line, function."""
     found: dict[str, list[tuple[int, ast.AST]]] = {}
@@ -400,46 +407,8 @@ def runs_once(qualname: str) -> bool:
     return qualname.rpartition(".")[2].lstrip("_").startswith(("register", "init", "setup", "build", "reset", "load"))
 
 
-def _entry_of(target: ast.expr) -> str | None:
+def entry_of(target: ast.expr) -> str | None:
     """The name that a target sets, or an entry of which it sets under a constant key."""
     if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
         target = target.value
     return target.id if isinstance(target, ast.Name) else None
-
-
-def changing_reads(function: ast.FunctionDef, module: ast.Module) -> Iterator[str]:
-    """What a function reads that other functions of the file change, as written."""
-    local = own_names(function)
-    for node in own_nodes(function):
-        if isinstance(node, ast.Attribute) and node.attr in _attributes_set(module):
-            yield ast.unparse(node)
-        elif isinstance(node, (ast.Name, ast.Subscript)):
-            text = ast.unparse(node)
-            if text in _globals_changed(module) and text.partition("[")[0] not in local:
-                yield text
-
-
-@lru_cache(maxsize=256)
-def _globals_changed(module: ast.Module) -> frozenset[str]:
-    """The names and dict entries of the file, as written, that functions set to anything or add to."""
-    names = own_names(module)
-    return frozenset(
-        ast.unparse(target)
-        for function in functions_in(module)
-        for node in (own_statements(function) if getattr(function, "name", "") != "__init__" else ())
-        if isinstance(node, (ast.Assign, ast.AugAssign))
-        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-        if (name := _entry_of(target)) in names and name not in own_names(function)
-    )
-
-
-@lru_cache(maxsize=256)
-def _attributes_set(module: ast.Module) -> frozenset[str]:
-    """The attributes that functions of the file set after construction."""
-    return frozenset(
-        node.attr
-        for function in functions_in(module)
-        if function.name not in ("__init__", "__new__", "__post_init__")
-        for node in own_nodes(function)
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
-    )

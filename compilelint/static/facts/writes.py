@@ -6,7 +6,8 @@ import ast
 
 from compilelint.rule import View
 from compilelint.static.facts.questions import assigned_once
-from compilelint.static.project.bindings import bound_to
+from compilelint.static.project.answers import about_file
+from compilelint.static.project.bindings import all_bound
 from compilelint.static.values import UNKNOWN, tensor_certainty
 
 NOT_WRITING = frozenset({"requires_grad_", "detach_", "share_memory_", "rename_", "retain_grad_"})
@@ -68,8 +69,13 @@ def _holds_in_place(called: ast.Attribute, module: ast.Module) -> bool:
     """Whether all that the file binds to `self.act` is made with `inplace=True`."""
     if not (isinstance(called.value, ast.Name) and called.value.id == "self"):
         return False
-    made = bound_to(module, called.attr)
-    return bool(made) and all(_is_in_place(call) for call in made)
+    return called.attr in _in_place(module)
+
+
+@about_file(frozenset())
+def _in_place(module: ast.Module) -> frozenset[str]:
+    """The names to which the file binds nothing but what is made with `inplace=True`."""
+    return frozenset(name for name, made in all_bound(module).items() if all(map(_is_in_place, made)))
 
 
 def memory_of(place: ast.expr, view: View) -> ast.expr:

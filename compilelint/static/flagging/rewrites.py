@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from compilelint.model import Rewrite, Safety
 from compilelint.rule import View
+from compilelint.static.project.answers import about_file
 from compilelint.static.project.syntax import nodes_in
 
 _READERS = ("torch.", "builtins.", "str.", "math.", "list.index", "list.count", "dict.get", "dict.keys", "dict.values")
@@ -63,7 +64,12 @@ def _only_reads(node: ast.expr, view: View) -> bool:
 def _imports_torch(module: ast.Module) -> bool:
     """Whether `torch` is the package everywhere in the file: imported at its top level, and never anything else."""
     imported = any(name == "torch" for statement in module.body for name in _packages(statement))
-    return imported and not any(_binds_other(node) for node in nodes_in(module))
+    return imported and not _is_something_else(module)
+
+
+@about_file(False)
+def _is_something_else(module: ast.Module) -> bool:
+    return any(map(_binds_other, nodes_in(module)))
 
 
 def _packages(statement: ast.stmt) -> Iterator[str]:

@@ -110,7 +110,7 @@ def _walk(top: Path, settings: Settings) -> Iterator[Path]:
             if not is_folder and not (entry.name.endswith((".py", ".ipynb")) and _is_file(entry)):
                 continue
             path = folder / entry.name
-            if patterns.exclude(path) or (ignores and ignores.ignore(path, is_folder)):
+            if patterns.exclude(path) or (ignores and ignores.ignore(folder, entry.name, is_folder)):
                 continue
             if is_folder:
                 below.append(path)
@@ -166,47 +166,41 @@ class _Ignores:
     def __init__(self, top: Path) -> None:
         self._specs: dict[Path, GitIgnoreSpec | None] = {}
         self._barrier: set[Path] = set()
-        self._about: tuple[Path, list[tuple[GitIgnoreSpec, str]]] | None = None
+        self._about: dict[Path, list[tuple[GitIgnoreSpec, str]]] = {}
         above = list(_up_to_repository(top))
         for folder in reversed(above):
             self._load(folder)
-        if any(self._verdict(path, True) for path in (top, *above[:-1])):
+        if any(self._verdict(path.parent, path.name, True) for path in (top, *above[:-1])):
             self._specs.clear()  # named although ignored: what is ignored above it cannot be meant
-        self._about = None
+        self._about.clear()
 
     def enter(self, folder: Path, names: set[str]) -> None:
         """Take in the ignore files of a folder before its entries are asked about."""
-        self._about = None
         if ".git" in names:
             self._barrier.add(folder)
         if ".gitignore" in names or ".git" in names:
             self._load(folder)
 
-    def ignore(self, path: Path, is_folder: bool) -> bool:
+    def ignore(self, folder: Path, name: str, is_folder: bool) -> bool:
         """Whether an entry of an entered folder is ignored."""
-        return bool(self._specs) and self._verdict(path, is_folder)
+        return bool(self._specs) and self._verdict(folder, name, is_folder)
 
-    def _verdict(self, path: Path, is_folder: bool) -> bool:
+    def _verdict(self, folder: Path, name: str, is_folder: bool) -> bool:
         """The nearest file with an opinion decides, as in git; a repository's own folder ends the search."""
-        for spec, above in self._specs_about(path.parent):
-            include = spec.check_file(f"{above}{path.name}/" if is_folder else f"{above}{path.name}").include
+        for spec, above in self._specs_about(folder):
+            include = spec.check_file(f"{above}{name}/" if is_folder else f"{above}{name}").include
             if include is not None:
                 return include
         return False
 
     def _specs_about(self, folder: Path) -> list[tuple[GitIgnoreSpec, str]]:
         """The ignore files for what lies in a folder, nearest first, each with the way from there to the folder."""
-        if self._about is None or self._about[0] != folder:
-            found: list[tuple[GitIgnoreSpec, str]] = []
-            for above in (folder, *folder.parents):
-                spec = self._specs.get(above)
-                if spec is not None:
-                    way = folder.relative_to(above).as_posix()
-                    found.append((spec, "" if way == "." else f"{way}/"))
-                if above in self._barrier:
-                    break
-            self._about = folder, found
-        return self._about[1]
+        if folder not in self._about:
+            spec, found = self._specs.get(folder), []
+            if folder not in self._barrier and folder.parent != folder:
+                found = [(one, f"{way}{folder.name}/") for one, way in self._specs_about(folder.parent)]
+            self._about[folder] = [(spec, ""), *found] if spec is not None else found
+        return self._about[folder]
 
     def _load(self, folder: Path) -> None:
         lines: list[str] = []

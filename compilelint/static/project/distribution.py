@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,12 +17,15 @@ _TABLES = ("[project]", "[build-system]", "[tool.poetry]", "[tool.flit")
 
 def packages_run_in_place(modules: Iterable[tuple[str, Path]]) -> frozenset[str]:
     """The top-level packages among some modules, by dotted name and file, that belong to a program."""
-    tops: dict[Path, set[str]] = {}
+    in_folders: dict[tuple[str, int, str], Path] = {}
     for name, path in modules:
-        parts = name.split(".")
-        if len(parts) > 1:
-            depth = len(parts) - (path.stem != "__init__")
-            tops.setdefault(path.parents[depth], set()).add(parts[0])
+        top, dot, _ = name.partition(".")
+        if dot:
+            folder, file = os.path.split(path)
+            in_folders.setdefault((folder, name.count(".") + (file == "__init__.py"), top), path)
+    tops: dict[Path, set[str]] = {}
+    for (_, depth, top), path in in_folders.items():
+        tops.setdefault(path.parents[depth], set()).add(top)
     return frozenset(top for folder, names in tops.items() if _is_of_program(folder) for top in names)
 
 

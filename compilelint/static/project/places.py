@@ -27,6 +27,9 @@ def span_of(node: ast.expr | ast.stmt, module: ModuleIndex) -> Span:
 
 def shown(path: Path, base: Path) -> str:
     """A path as findings show it: relative to the working directory `base` where it lies inside."""
+    text, above = path.as_posix(), f"{base.as_posix()}/"
+    if text.startswith(above):
+        return text[len(above) :]
     try:
         return path.relative_to(base).as_posix()
     except ValueError:
@@ -35,18 +38,21 @@ def shown(path: Path, base: Path) -> str:
 
 def real_paths() -> Callable[[Path], Path]:
     """What tells the real path of a file, as `Path.resolve` does, for many: that of a folder is asked for once."""
-    folders: dict[str, Path | None] = {}
-    """By the path of a folder its real path; None where it is that."""
+    folders: dict[str, Path] = {}
+
+    def real_folder(folder: str) -> Path:
+        if folder not in folders:
+            above, name = os.path.split(folder)
+            by_itself = os.name != "posix" or name in ("", "..") or Path(folder).is_symlink()
+            folders[folder] = Path(folder).resolve() if by_itself else real_folder(above) / name
+        return folders[folder]
 
     def real_path(file: Path) -> Path:
         if file.is_symlink():
             return file.resolve()
         folder, name = os.path.split(file)
-        if folder not in folders:
-            real = Path(folder).resolve()
-            folders[folder] = None if str(real) == folder else real
-        found = folders[folder]
-        return file if found is None else found / name
+        real = real_folder(folder)
+        return file if str(real) == folder else real / name
 
     return real_path
 

@@ -7,14 +7,13 @@ file reaches.
 from __future__ import annotations
 
 import ast
-import io
 import sys
-import tokenize
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from compilelint.notebook import Notebook, NotebookError, is_notebook
+from compilelint.notebook import is_notebook
+from compilelint.static.project.answers import Answers, answers_of
 from compilelint.static.project.bodies import Outline, fill_in_bodies, leave_out_bodies
 from compilelint.static.project.definitions import (
     ClassAttribute,
@@ -28,8 +27,9 @@ from compilelint.static.project.definitions import (
     merged_orders,
 )
 from compilelint.static.project.distribution import packages_run_in_place
-from compilelint.static.project.index import FunctionNode, Import, ModuleIndex, index_source
+from compilelint.static.project.index import FunctionNode, Import, ModuleIndex
 from compilelint.static.project.naming import are_scripts, folders_towards, is_library, module_names
+from compilelint.static.project.parsing import ReadError, parse_module
 from compilelint.static.project.text import digest_of, names_digest, top_level_names
 
 if TYPE_CHECKING:
@@ -41,46 +41,6 @@ MAX_IMPORT_HOPS = 12
 
 Note = tuple[str, str, str, int]
 Definition = ModuleIndex | FunctionRef | ClassRef | ast.expr | Outside
-
-
-class ReadError(Exception):
-    """A file that cannot be read or parsed. `line` is 1-based, or None."""
-
-    def __init__(self, message: str, line: int | None = None) -> None:
-        super().__init__(message)
-        self.line = line
-
-
-def read_module(path: Path, name: str) -> ModuleIndex:
-    """Read and index one file. Raises ReadError with a one-line message for what cannot be decoded or parsed."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ReadError(f"cannot be read: {error.strerror or error}") from error
-    return parse_module(data, path, name)
-
-
-def parse_module(data: bytes, path: Path, name: str, outline: Outline | None = None) -> ModuleIndex:
-    """As `read_module`, for bytes that have been read from `path` already; for `outline` see `index_source`."""
-    try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-        source = _NEWLINES.decode(data.decode(encoding), final=True)
-        if is_notebook(path):
-            source = Notebook(source).code
-    except NotebookError as error:
-        raise ReadError(str(error), error.line) from None
-    except (SyntaxError, UnicodeDecodeError) as error:  # what tokenize says of bytes, or of a coding comment
-        raise ReadError("not UTF-8, nor what a coding comment in its first two lines says; save it as UTF-8") from error
-    try:
-        return index_source(path, name, path.name == "__init__.py", source, outline)
-    except SyntaxError as error:
-        running = ".".join(map(str, sys.version_info[:2]))  # whose syntax is read: of later ones there is more
-        raise ReadError(f"not valid Python {running}: {error.msg}", error.lineno) from error
-    except (ValueError, RecursionError, MemoryError) as error:
-        raise ReadError(f"cannot be parsed: {error}") from error
-
-
-_NEWLINES = io.IncrementalNewlineDecoder(None, translate=True)
 
 
 class Program:
@@ -119,6 +79,8 @@ class Program:
         """Of files by the digest of their content, as far as they are known."""
         self.outlined: dict[str, Outline] = {}
         """Those that were found out since this was emptied."""
+        self.answers: dict[str, Answers] = {}
+        """What files answer to questions, by the digest of their content, as far as that is known."""
         self.part_digests: dict[str, dict[str, str]] = {}
         """Digests of parts of files, by the digest of their content, as far as they are known."""
         self._claim(files)
@@ -161,10 +123,13 @@ class Program:
     def _parsed(self, path: Path, name: str) -> ModuleIndex | None:
         try:
             data = self._bytes(path)
-            if name in self.unit:
-                return parse_module(data, path, name)
             known = self.outlines.get(self._digests[path]) if not is_notebook(path) else None
+            if name in self.unit:
+                known = None
             module = parse_module(data, path, name, known)
+            answers_of(module.tree).update(self.answers.get(self.content(module), {}))
+            if name in self.unit:
+                return module
             outline = leave_out_bodies(module.tree, module.lines)
             if known is None and (content := self.content(module)):
                 self.outlines[content] = self.outlined[content] = outline
@@ -172,6 +137,18 @@ class Program:
         except ReadError as error:
             self.failures[path] = error
             return None
+
+    def new_answers(self) -> dict[str, Answers]:
+        """As `answers`, of the files of which more has been found out since `begin`."""
+        found: dict[str, Answers] = {}
+        for name in self.asked:
+            module = self._modules.get(name)
+            content = self.content(module) if module is not None else ""
+            if module is not None and content:
+                answers = answers_of(module.tree)
+                if len(answers) > len(self.answers.get(content, {})):
+                    found[content] = self.answers[content] = dict(answers)
+        return found
 
     def content(self, module: ModuleIndex) -> str:
         """The digest of the text of a file that has been read; "" of a notebook, of which another text is parsed."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from compilelint.notebook import Notebook, NotebookError, is_notebook
 from compilelint.static.project.naming import module_name
-from compilelint.static.project.program import ReadError, read_module
+from compilelint.static.project.parsing import ReadError, read_module
 
 MAX_FILES = 40
 """What names a common word (`forward`, `apply`) says little; no more files than these are read."""

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -29,11 +28,12 @@ from compilelint.static.project.places import shown
 from compilelint.static.project.text import digest_of, names_digest
 from compilelint.static.units.entries import entry_of, finding_of, outcome_of, reading_of
 from compilelint.static.units.last_run import LastRun, Row, row_of, written
-from compilelint.static.units.stamps import stamp_of
+from compilelint.static.units.stamps import Texts
 from compilelint.static.units.told import LEVEL, found_in, replaced
 from compilelint.static.units.work import NAMES, Outcome, Reading, Task
 
 if TYPE_CHECKING:
+    from compilelint.static.project.answers import Answers
     from compilelint.static.project.bodies import Outline
     from compilelint.static.project.parts import Parts, Pattern
     from compilelint.static.units.retrial import Read
@@ -51,10 +51,12 @@ class Cache:
     """The entries in `folder`. `context` tells all that outcomes depend on besides files.
 
     `base` is the folder that paths of findings are relative to; `pattern` is for `parts.Parts`, `retrial` what
-    `retrial.Retrial.read` does. Where the folder cannot be written, nothing is kept.
+    `retrial.Retrial.read` does, `words` are for `Texts`. Where the folder cannot be written, nothing is kept.
     """
 
-    def __init__(self, folder: Path, context: str, base: Path, pattern: Pattern, retrial: Try) -> None:
+    def __init__(
+        self, folder: Path, context: str, base: Path, pattern: Pattern, retrial: Try, words: Collection[bytes] = ()
+    ) -> None:
         self._folder = folder
         self._context = context
         self._base = base
@@ -62,7 +64,6 @@ class Cache:
         self._retrial = retrial
         self._tried: dict[tuple[str, str, str], Read | None] = {}
         self._parts: dict[str, Parts | None] = {}
-        self._digests: dict[str, str] = {}
         self._absent: dict[str, bool] = {}
         self._made = False
         self._rows: dict[str, Row] = {}
@@ -70,11 +71,7 @@ class Cache:
         """The files that tasks have read of which the last run's entry tells."""
         self._read: dict[str, str] = {}
         self._steady = True
-        self._started = time.time_ns()
-        self._looks: dict[str, tuple[str, str]] = {}
-        """Of files whose content was asked for, what they looked like from outside before that, and the content."""
-        self._stamped: dict[str, tuple[str, str]] = {}
-        """Of files that the last run has read, what they looked like from outside, and their content."""
+        self.texts = Texts(words)
         self.part_digests: dict[str, dict[str, str]] = {}
         """Those of parts of files that tasks looked into which are to be walked again, by content of the file."""
         self._last: LastRun | None = None
@@ -128,8 +125,9 @@ class Cache:
         place = self._place(Task((), entry_points), "run")
         try:
             last = LastRun(place.read_bytes())
-            self._stamped = {path: (stamp, last.read[path]) for path, stamp in last.stamps.items()}
-            changed = {path for path, content in last.read.items() if self._digest(path) != content}
+            self.texts.known = {path: (stamp, last.read[path]) for path, stamp in last.stamps.items()}
+            self.texts.with_words.update(last.with_words)
+            changed = {path for path, content in last.read.items() if self.texts.digest(path) != content}
             appeared = {path for path in last.absent if not self._is_absent(path)}
             if changed or appeared:
                 last.without(changed, appeared)
@@ -170,7 +168,7 @@ class Cache:
         entry = _checked(file, *sizes[:2])
         if not all(map(self._is_absent, entry["absent"])):
             raise LookupError
-        return sizes, entry, [path for path, content in entry["read"].items() if self._digest(path) != content]
+        return sizes, entry, [path for path, content in entry["read"].items() if self.texts.digest(path) != content]
 
     def _note(self, place: Path, row: Row, contents: Mapping[str, str]) -> None:
         """Note for `keep_run` what was used in this run."""
@@ -213,27 +211,44 @@ class Cache:
             rows = {name: self._rows[name] for name in names}
             kept = self._last.lines() if self._last is not None else {}
             place = self._place(Task((), entry_points), "run")
-            stamps = {path: stamp for path, content in self._read.items() if (stamp := self._stamp_of(path, content))}
-            self._store(place, written(rows, findings, unread, self._read, kept, stamps))
+            stamps = {path: stamp for path, text in self._read.items() if (stamp := self.texts.stamp(path, text))}
+            with_words = self.texts.with_words & self._read.keys()
+            self._store(place, written(rows, findings, unread, self._read, kept, stamps, with_words))
 
-    def outlines(self) -> dict[str, Outline]:
-        """The outlines of files that were kept, by content. They are right whatever has changed."""
+    def outlines(self) -> tuple[dict[str, Outline], dict[str, Answers]]:
+        """The outlines of files that were kept, by content, and what is known of these files.
+
+        Both are right whatever has changed.
+        """
         place = self._outlines_place
         try:
             with place.open("rb") as file:
                 found = _checked(file, *file.readline().split())
             os.utime(place)
-            return found
+            questions = found["questions"]
+            answers = {
+                content: {questions[number]: answer for number, answer in zip(*known, strict=True)}
+                for content, known in found["answers"].items()
+            }
+            return found["outlines"], answers
         except _NO_ENTRY:
-            return {}
+            return {}, {}
 
-    def keep_outlines(self, new: Mapping[str, Outline]) -> None:
-        """Keep outlines too that are new, and of all those of the files that were read in this run."""
+    def keep_outlines(self, new: Mapping[str, Outline], answers: Mapping[str, Answers]) -> None:
+        """Keep outlines too that are new, and of all those of the files that were read in this run.
+
+        What is known of these files is kept with them.
+        """
         read = {*self._read.values()}
         if read.isdisjoint(new):
             return
-        kept = {content: outline for content, outline in {**self.outlines(), **new}.items() if content in read}
-        part = _compressed(kept)
+        before, known = self.outlines()
+        outlines = {content: outline for content, outline in {**before, **new}.items() if content in read}
+        known = {content: {**known.get(content, {}), **answers.get(content, {})} for content in outlines}
+        questions = sorted({question for about in known.values() for question in about})
+        numbers = {question: number for number, question in enumerate(questions)}
+        kept = {content: [[*map(numbers.get, about)], [*about.values()]] for content, about in known.items()}
+        part = _compressed({"outlines": outlines, "questions": questions, "answers": kept})
         self._store(self._outlines_place, f"{digest_of(part)} {len(part)}\n".encode() + part)
 
     @property
@@ -308,7 +323,7 @@ class Cache:
         if path not in self._parts:
             data = Path(path).read_bytes()
             self._parts[path] = parts_now(data, Path(path))
-            self._digests[path] = digest_of(data)
+            self.texts.note(path, digest_of(data))
         return self._parts[path]
 
     def _moved(self, outcome: Outcome, changed: list[str], edited: Mapping[tuple[str, str], Read]) -> Outcome:
@@ -324,7 +339,7 @@ class Cache:
                 again = edited.get((path, function_of(part)))
                 now[line] = self._line(path, (part, number)) if again is None else again.lines[number]
                 anchors[now[line]] = self._anchor(path, now[line])
-            read[path] = Reading(self._digest(path), self._digests_now(path, read[path].parts), anchors)
+            read[path] = Reading(self.texts.digest(path), self._digests_now(path, read[path].parts), anchors)
             lines[shown(Path(path), self._base)] = now
         findings = tuple(moved(finding, lines) for finding in outcome.findings)
         told = (
@@ -355,29 +370,6 @@ class Cache:
             return names_digest(Path(path).read_bytes())
         except OSError:
             return ""
-
-    def _digest(self, path: str) -> str:
-        if path not in self._digests:
-            known, content = self._stamped.get(path, ("", ""))
-            stamp = stamp_of(path, self._started)
-            if not stamp or stamp != known:
-                try:
-                    content = digest_of(Path(path).read_bytes())
-                except OSError:
-                    content = ""
-            self._digests[path] = content
-            self._looks[path] = stamp, content
-        return self._digests[path]
-
-    def _stamp_of(self, path: str, content: str) -> str:
-        """What a file of this content looks like from outside; "" where that is not sure.
-
-        It is taken before the content is read, here or at the start of the run: what is written in between shows in
-        the next run, whatever the clock of the file system says.
-        """
-        self._digest(path)
-        stamp, was = self._looks.get(path, ("", ""))
-        return stamp if was == content else ""
 
     def _is_absent(self, path: str) -> bool:
         if path not in self._absent:

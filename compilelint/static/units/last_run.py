@@ -57,6 +57,7 @@ class LastRun:
         about = json.loads(head)
         self.read: dict[str, str] = about["read"]
         self.stamps: dict[str, str] = about["stamps"]
+        self.with_words: list[str] = about["with words"]
         self.absent: list[str] = about["absent"]
         self.entries: list[str] = about["entries"]
         self.names: frozenset[str] = frozenset()
@@ -130,10 +131,11 @@ def written(
     contents: Mapping[str, str],
     kept: Mapping[Key, tuple[Finding, bytes]],
     stamps: Mapping[str, str],
+    with_words: Collection[str],
 ) -> bytes:
     """A run as `LastRun` reads it: what is kept of its tasks by the name of their entries, in their order, the surest
     findings, the files that could not be read, and the contents of all. `kept` are lines of findings,
-    `stamps` tell by path that a file is the one that was read."""
+    `stamps` tell by path that a file is the one that was read, for `with_words` see `Texts`."""
     absent = sorted({path for row in rows.values() for path in row.absent})
     names = sorted({name for row in rows.values() for name in row.roots})
     order = {key: place for place, key in enumerate(findings)}
@@ -143,6 +145,7 @@ def written(
     head = {
         "read": dict(contents),
         "stamps": dict(stamps),
+        "with words": sorted(with_words),
         "absent": absent,
         "entries": [*rows],
         "fallbacks": sorted({code for row in rows.values() for code in row.fallbacks}),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from compilelint.model import Finding, Rewrite, Span, Step
+from compilelint.static.project.parsing import ReadError, parse_module
 from compilelint.static.project.parts import (
     CODE,
     FACT,
@@ -24,7 +25,7 @@ from compilelint.static.project.parts import (
     Parts,
     Pattern,
 )
-from compilelint.static.project.program import Note, Program, ReadError, parse_module
+from compilelint.static.project.program import Note, Program
 from compilelint.static.units import told as kept
 from compilelint.static.units.work import NAMES, Reading, Task
 

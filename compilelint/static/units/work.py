@@ -14,6 +14,7 @@ from dataclasses import field
 from compilelint.model import Failure, Finding
 from compilelint.record import record
 from compilelint.static.flagging.combine import Claim
+from compilelint.static.project.answers import Answers
 from compilelint.static.project.bodies import Outline
 
 LEAST_BYTES = 50_000
@@ -62,7 +63,7 @@ class Outcome:
     were looked for and not there. `unread` are files that cannot be read or parsed. `asked` are the modules that
     something was asked of. `told` are the transcripts of functions in other units, see `units.told`. `claims` stand for
     findings that are kept with another task, which has found them too. `outlined` are the outlines of files that were
-    found out, by content, see `project.bodies`.
+    found out, by content, see `project.bodies`, and `answers` what files answer to questions, see `project.answers`.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -77,6 +78,7 @@ class Outcome:
     told: bytes = b""
     claims: tuple[Claim, ...] = ()
     outlined: dict[str, Outline] = field(default_factory=dict)
+    answers: dict[str, Answers] = field(default_factory=dict)
 
 
 def units(modules: Sequence[tuple[str, int]]) -> Iterator[tuple[str, ...]]:
