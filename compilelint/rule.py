@@ -100,7 +100,7 @@ class Hit:
 
     `rewrite` is that change where compilelint can make it: data, made by `compilelint.static.flagging.rewrites`.
     `if_begun_anew`: it counts only where a break below makes Dynamo begin anew with this function, or with an
-    `__init__` that calls it.
+    `__init__` that calls it. `if_broken`: only where this function, or what it always calls, always breaks.
     """
 
     node: ast.expr | ast.stmt
@@ -110,6 +110,7 @@ class Hit:
     hazard: Hazard | None = None
     rewrite: Rewrite | None = None
     if_begun_anew: bool = False
+    if_broken: Function | None = None
 
 
 @record(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 ## What it does
 Finds, in code that Dynamo traces, in-place methods that change what a tensor looks like and not what it holds
 (`unsqueeze_`, `squeeze_`, `transpose_`, `t_`, `swapaxes_`, `as_strided_`, `resize_`, `set_`, `detach_`), on an argument
-of the compiled function, also where a helper is handed it, and on a parameter or buffer.
+of the compiled function, also where a helper is handed it, and on a parameter or buffer, by its name or in a loop over
+all of them.
 
 ## Why it costs
 An input belongs to the caller, and a graph that changes its shape would leave the caller's tensor as it was. Dynamo
@@ -28,7 +29,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.questions import assigned_once, stored_names
+from compilelint.static.facts.questions import assigned_once, assigned_to, stored_names
 from compilelint.static.values import Instance, tensor_certainty
 
 HAZARD = "graph-break"
@@ -37,6 +38,8 @@ RESHAPING = frozenset(
 )
 WITHOUT_VIEW = frozenset({"resize_", "resize_as_", "set_"})
 """Those that put other memory there."""
+OF_MODULE = frozenset({"parameters", "named_parameters", "buffers", "named_buffers"})
+"""Methods of a module that go through its tensors."""
 WATCH = Watch(nodes=(ast.Call,), names=RESHAPING)
 
 
@@ -68,8 +71,35 @@ def _is_input(node: ast.expr, view: View) -> bool:
         return False
     if node.id not in _stored(view):
         return view.handed_in(node.id)
+    if (loop := _loop_over(node, view)) is not None:
+        return _goes_through_inputs(loop, view)
     made = None if isinstance(view.function, ast.Module) else assigned_once(view.function, node.id)
     return isinstance(made, ast.Name) and made.id not in _stored(view) and view.handed_in(made.id)
+
+
+def _loop_over(name: ast.Name, view: View) -> ast.For | None:
+    """The loop around a variable that alone gives it what it is."""
+    if assigned_to(view.function, name.id):
+        return None
+    loops = (parent for parent in view.parents(name) if isinstance(parent, ast.For))
+    return next((loop for loop in loops if any(_is_named(part, name.id) for part in ast.walk(loop.target))), None)
+
+
+def _is_named(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _goes_through_inputs(loop: ast.For, view: View) -> bool:
+    """Whether a loop takes the parameters or buffers of a module that was not made here, or inputs written in a row."""
+    if isinstance(loop.iter, (ast.List, ast.Tuple)):
+        return isinstance(loop.target, ast.Name) and all(_is_input(part, view) for part in loop.iter.elts)
+    called = loop.iter.func if isinstance(loop.iter, ast.Call) else None
+    if not (isinstance(called, ast.Attribute) and called.attr in OF_MODULE):
+        return False
+    owner: ast.expr = called.value
+    while isinstance(owner, ast.Attribute):
+        owner = owner.value
+    return isinstance(owner, ast.Name) and owner.id not in _stored(view)
 
 
 def _stored(view: View) -> frozenset[str]:
@@ -133,6 +163,30 @@ class Table(nn.Module):
         default="break",
         fullgraph="break",
     ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Spiking(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("potential", torch.zeros(2, 4))
+        self.register_buffer("current", torch.zeros(2, 4))
+
+    def forward(self, x: torch.Tensor):
+        for name, state in self.named_buffers():
+            if name != "current":
+                state.detach_()  # ~
+        for state in (self.potential, self.current):
+            state.detach_()  # ~
+        return x + self.potential * self.current
+""",
+        run="(Spiking(), [(torch.ones(2, 4),)])",
+        default="skip",
+        fullgraph="break",
+    ),
 )
 
 GOOD = (
@@ -160,6 +214,9 @@ class Mixer(nn.Module):
         x.t_()
         first = mask[0]
         first.unsqueeze_(0)
+        for part in (out * 2, out + 1):
+            part.detach_()
+            out = out + part
         return to_heads(x * 2).sum() + out + mask.transpose(0, 1).sum() + first.sum()
 """,
         run="(Mixer(), [(torch.ones(2, 4), torch.ones(4, 2))])",

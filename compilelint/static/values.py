@@ -194,10 +194,9 @@ class Instance:
 
     ref: ClassRef
     attributes: Attributes[Value] = field(default_factory=Attributes)
-    is_module: bool = False
-    """Of a class that inherits from torch.nn.Module."""
-    has_outside_base: bool = False
-    """Some base class is not in the project, so attributes may come from there."""
+    is_module: bool = False  # of a class that inherits from torch.nn.Module
+    has_outside_base: bool = False  # some base class is not in the project, so attributes may come from there
+    traced: bool = False  # made by code that Dynamo traces
     compiled: bool = False
     """After `module.compile()` or `module.forward = torch.compile(module.forward)` a call of it runs compiled code."""
 

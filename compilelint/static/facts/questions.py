@@ -76,11 +76,12 @@ def comes_from_outside(view: View, node: ast.expr) -> bool:
     """Whether `node` existed before the region was entered: an attribute, a global, or an input of the region.
 
     A variable that a function of the region binds is not from outside, also where a nested function reads it; nor is
-    what a property makes anew.
+    what a property makes anew, or an object that was made in the region holds.
     """
     if isinstance(node, ast.Attribute):
-        owners = (option for option in options(view.kind(node.value)) if isinstance(option, Instance))
-        return not any(isinstance(class_members(owner.ref).get(node.attr), FunctionRef) for owner in owners)
+        owners = [option for option in options(view.kind(node.value)) if isinstance(option, Instance)]
+        members = (class_members(owner.ref).get(node.attr) for owner in owners)
+        return not any(owner.traced for owner in owners) and not any(isinstance(m, FunctionRef) for m in members)
     if not isinstance(node, ast.Name) or node.id in stored_names(view.function):
         return False
     if node.id in {argument.arg for argument in nodes_in(view.function) if isinstance(argument, ast.arg)}:

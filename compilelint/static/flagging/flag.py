@@ -74,8 +74,8 @@ class Flagger:
         """Ask the rules about one finished frame."""
         if frame.module.name not in self._linted:
             return
-        self._broken.note_call(frame)
-        scope: Scope = frame.module.tree if frame.is_module_level else frame.ref.node
+        self._broken.note_call(frame, lambda caller: self._dispatch.nodes_of(_scope(caller)).parent)
+        scope = _scope(frame)
         for region in _REGIONS.get(frame.mode, ()):
             view = FrameView(frame, region, scope, self._dispatch.nodes_of(scope), self._engine)
             signature = (self.most, frame.mode, view.signature())
@@ -162,16 +162,20 @@ class Flagger:
             fingerprint=fingerprint(path, view.qualname, rule.code, view.frame.module.lines[span.line - 1]),
             rewrite=hit.rewrite,
         )
-        if hit.if_begun_anew:
-            self._broken.wait(key, finding, view.frame)
+        if hit.if_begun_anew or hit.if_broken is not None:
+            self._broken.wait(key, finding, view.frame, None if hit.if_broken is None else hit.if_broken.ref)
             return
         self._found[key] = finding
         if hazard in ("graph-break", "frame-skip") and confidence != "possible":
-            self._broken.note_break(view.frame)
+            self._broken.note_break(hit.node, view.frame, view.nodes.parent)
 
     def findings(self) -> tuple[Finding, ...]:
         """Everything found so far, in the order it was found, then what hangs on that; see `combined`."""
-        return (*self._found.values(), *self._broken.begun_anew())
+        return (*self._found.values(), *self._broken.counting())
+
+
+def _scope(frame: Frame) -> Scope:
+    return frame.module.tree if frame.is_module_level else frame.ref.node
 
 
 def _note_not_entered(values: Iterable[Value], view: FrameView) -> None:

@@ -81,7 +81,7 @@ class Constructions:
         if self._count.get(ref, 0) >= MAX_INSTANCES:
             return self.bare(ref, caller)
         self._count[ref] = self._count.get(ref, 0) + 1
-        instance = self._new(ref, tracer)
+        instance = self._new(ref, tracer, traced=caller.mode == "compiled")
         self._made[key] = instance
         self._fill(instance, args, keywords, node, caller)
         return instance
@@ -92,14 +92,15 @@ class Constructions:
         `__init__` is walked with what its signature says, and with the objects that the file passes where it makes one.
         """
         if ref not in self._bare:
-            instance = self._new(ref, caller.tracer)
+            instance = self._new(ref, caller.tracer, traced=False)
             self._bare[ref] = instance
             self._fill(instance, (), {"*": UNKNOWN, "**": UNKNOWN, **_given(ref, caller.tracer)}, None, caller)
         return self._bare[ref]
 
-    def _new(self, ref: ClassRef, tracer: Tracer) -> Instance:
+    def _new(self, ref: ClassRef, tracer: Tracer, *, traced: bool) -> Instance:
         outside = any(isinstance(base, str) and base not in ("object", "abc.ABC") for base in tracer.program.mro(ref))
-        return Instance(ref, is_module=tracer.program.is_module(ref), has_outside_base=outside)
+        is_module = tracer.program.is_module(ref)
+        return Instance(ref, is_module=is_module, has_outside_base=outside, traced=traced)
 
     def _fill(
         self,

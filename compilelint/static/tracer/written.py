@@ -108,7 +108,8 @@ class Writer:
             return ["Const", self.place(value.value)]
         if isinstance(value, Instance) and not value.compiled:
             # Two objects are never the same one, whatever is known of them.
-            return ["Instance", len(self.table), self.place(value.ref), value.is_module, value.has_outside_base]
+            known = [value.is_module, value.has_outside_base, value.traced]
+            return ["Instance", len(self.table), self.place(value.ref), *known]
         if isinstance(value, ClassRef):
             return ["ClassRef", value.module, value.qualname]
         if isinstance(value, Closure):
@@ -177,8 +178,8 @@ class Reader:
         if sort == "Const":
             return Const(self.value(parts[0]))
         if sort == "Instance":
-            _, ref, is_module, has_outside_base = parts
-            return Instance(self.value(ref), Sealed(), is_module, has_outside_base)
+            _, ref, is_module, has_outside_base, traced = parts
+            return Instance(self.value(ref), Sealed(), is_module, has_outside_base, traced=traced)
         if sort == "Closure":
             return Closure(_SealedVariables())
         if sort == "ClassRef":
