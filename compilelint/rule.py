@@ -157,6 +157,17 @@ class Passing:
     place: Place
 
 
+@record(frozen=True, slots=True)
+class Checkpointed:
+    """How code runs under `torch.utils.checkpoint.checkpoint`.
+
+    `direct`: it is the function that was handed over, not one that this calls. `optional`: a flag asks for it.
+    """
+
+    direct: bool
+    optional: bool
+
+
 class View(Protocol):
     """What a rule may ask about the function it looks at. All is answered for one way of calling the function."""
 
@@ -208,6 +219,10 @@ class View(Protocol):
 
         Dynamo keeps the ints it finds there as constants.
         """
+
+    @property
+    def checkpointed(self) -> Checkpointed | None:
+        """How the way from the region's start to this function leads through activation checkpointing, if it does."""
 
     @property
     def assumed(self) -> bool:

@@ -14,7 +14,8 @@ Hand in a list or tuple; keep the position as a number. `iter(items)` inside the
 
 ## Limits
 Iterators, generators, `zip`, `map` and `enumerate` that are made in traced code compile, wherever they are passed
-there; so do `range`, `dict.keys()` and `itertools.count`. Measured on torch 2.13.
+there; so do `range`, `dict.keys()`, `itertools.count` and `iter` of a tuple, a range or a tensor.
+Measured on torch 2.13.
 
 ## References
 torch.compile documentation: "Common Graph Breaks". GB0160, GB0811, GB4347.
@@ -140,5 +141,28 @@ class Scheduled(nn.Module):
         run="(Scheduled(), [(torch.ones(2, 4),)])",
         default="clean",
         fullgraph="clean",
+    ),
+    Example(
+        code="""\
+import torch
+
+widths = {"a": 1, "b": 2}
+names = widths.keys()
+
+
+@torch.compile
+def step(x, rows, sizes):
+    for name in names:
+        x = x + widths[name]
+    return sum(rows, x) + next(sizes)
+
+
+def run(x):
+    return step(x, iter((x, x)), iter(range(3)))
+""",
+        run="(run, [(torch.ones(4),)])",
+        default="clean",
+        fullgraph="clean",
+        inside=True,
     ),
 )

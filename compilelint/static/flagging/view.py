@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 from compilelint.knowledge.cuda import on_cuda
 from compilelint.model import Engine, Span
-from compilelint.rule import Fact, Passing, Place, RegionKind, Setting, Varying
+from compilelint.rule import Checkpointed, Fact, Passing, Place, RegionKind, Setting, Varying
 from compilelint.static.facts.shapes import fits, probe_of
 from compilelint.static.facts.state import parameters
-from compilelint.static.flagging import between_calls, passings, receiver
+from compilelint.static.flagging import between_calls, checkpoints, passings, receiver
 from compilelint.static.project.bindings import makers_of
 from compilelint.static.project.contents import is_benchmark_or_test
 from compilelint.static.project.definitions import ClassRef, Outside
@@ -116,6 +116,11 @@ class FrameView:
     def of_module(self) -> bool:
         """See View."""
         return receiver.is_of_module(self.frame)
+
+    @property
+    def checkpointed(self) -> Checkpointed | None:
+        """See View."""
+        return checkpoints.checkpointed(self.frame)
 
     def classes(self, value: Value) -> tuple[ast.ClassDef, ...]:
         """See View."""
@@ -261,7 +266,7 @@ class FrameView:
         options = tuple(self.options.items())
         handed_in = tuple(map(self.handed_in, parameters(self.frame.ref.node))) if options else ()
         handed_back = tuple(map(_coarse, self.frame.handed_back.values()))
-        whose = (self.same_self, self.of_module)
+        whose = (self.same_self, self.of_module, self.checkpointed)
         return (self.region, self.entry, *whose, self.assumed, options, handed_in, handed_back, site, kinds)
 
     def _outermost(self) -> Frame:

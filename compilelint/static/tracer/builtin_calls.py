@@ -253,7 +253,12 @@ def _hasattr(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame
 
 
 def _iter(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame: Frame) -> Value:
-    return _same_items("iterator")(args[:1], keywords, node, frame)
+    """`iter(rows)`; that of a tuple is one to Dynamo, which knows what is left in it wherever it was made."""
+    in_a_tuple = bool(args) and all(
+        isinstance(option, Tensor) or (isinstance(option, Sequence) and option.form in ("tuple", "size", "range"))
+        for option in options(args[0])
+    )
+    return _same_items("tuple" if in_a_tuple else "iterator")(args[:1], keywords, node, frame)
 
 
 def _next(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame: Frame) -> Value:

@@ -119,7 +119,7 @@ def _mapping_method(
     if name == "values":
         return Sequence("iterator", None, element_of(receiver))
     if name == "keys":
-        return Sequence("iterator", None, join_all(Const(key) for key, _ in receiver.entries))
+        return Sequence("set", None, join_all(Const(key) for key, _ in receiver.entries))
     if name == "items":
         keys = join_all(Const(key) for key, _ in receiver.entries)
         return Sequence("iterator", None, Sequence("tuple", (keys, element_of(receiver))))

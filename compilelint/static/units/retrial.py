@@ -11,6 +11,7 @@ from pathlib import Path
 
 from compilelint.knowledge.table import Table
 from compilelint.record import record
+from compilelint.rule import Checkpointed
 from compilelint.static.flagging.flag import Flagger
 from compilelint.static.flagging.view import FrameView
 from compilelint.static.project import contents
@@ -56,10 +57,11 @@ class Read:
 
 class _ViewFromAnywhere(FrameView):
     """No code was seen to drive or compile this frame. What else rules ask about its callers raises
-    `transcripts.CallerMattersError`."""
+    `transcripts.CallerMattersError`. Under checkpointing they say the most."""
 
     entered = False
     options: Mapping[str, object] = {}
+    checkpointed = Checkpointed(direct=True, optional=False)
 
 
 _VIEWS = tuple(

@@ -1,24 +1,27 @@
-"""`out=` that is a strided view: Dynamo leaves the call out of the graph.
+"""`out=` that is a strided view, or of another shape than the result: Dynamo leaves the call out of the graph.
 
 ## What it does
 Finds calls of torch functions whose `out=` is a view that does not lie in one piece: a slice or an index behind a whole
-dimension, `out=h[:, 1:]`, one with a step, or something transposed, written there or set in this function.
+dimension, `out=h[:, 1:]`, one with a step, or something transposed, written there or set in this function. And those
+whose `out=` was made empty to be filled, as `torch.empty(0)`, or has another number of dimensions than the result.
 
 ## Why it costs
 A graph has no `out=`: Dynamo computes the result and then puts it in place, which it does for tensors that are
-contiguous alone. At others the graph splits (GB0242), and in a loop the whole function stays uncompiled.
+contiguous and have the shape of the result alone. At others the graph splits (GB0242; GB0247, GB0240 for several), and
+in a loop the whole function stays uncompiled.
 
 ## Write instead
 Assign to the view, which compiles, or give the function a tensor of its own:
 
     h[:, 1:] = torch.maximum(a, b)           # not torch.maximum(a, b, out=h[:, 1:])
+    both = torch.cat([a, b])                 # not torch.cat([a, b], out=torch.empty(0))
 
 ## Limits
-A view is contiguous after all where the dimensions in front of the slice have size 1. Sizes that do not fit `out=`
-split the graph as well and are not looked for. Measured on torch 2.11, 2.13 and 2.14.
+A view is contiguous after all where the dimensions in front of the slice have size 1. Of sizes that do not fit only 0
+is looked for. Measured on torch 2.11, 2.13 and 2.14.
 
 ## References
-torch.compile documentation: "Common Graph Breaks". GB0242.
+torch.compile documentation: "Common Graph Breaks". GB0240, GB0242, GB0247.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from compilelint.static.facts.questions import assigned_to
 from compilelint.static.values import Tensor, options
 
 HAZARD = "graph-break"
+EMPTY = frozenset({"empty", "zeros", "ones", "new_empty", "new_zeros"})
 TURNED = frozenset({"t", "transpose", "permute", "swapaxes", "swapdims", "movedim", "T", "mT"})
 
 
@@ -47,7 +51,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not isinstance(node, ast.Call) or not view.callee(node).startswith("torch."):
         return
     out = next(keyword.value for keyword in node.keywords if keyword.arg == "out")
-    made = assigned_to(view.function, out.id) if isinstance(out, ast.Name) else (out,)
+    made = makers_of(out, view)
     if made and is_tensor(out, view) and all(is_strided(value, view) for value in made):
         yield Hit(
             node,
@@ -56,6 +60,50 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             f"assign the result: `{view.text(made[0])} = …`" if made[0] is out else "assign the result to the view",
             "likely",
         )
+        return
+    several = isinstance(out, ast.Tuple)
+    parts = out.elts if isinstance(out, ast.Tuple) else [out]
+    unfit = next((part for part in parts if is_empty(part, view) or (not several and differs(part, node, view))), None)
+    if unfit is not None:
+        yield Hit(
+            node,
+            f"`{view.text(unfit)}` in `out=` has another shape than the result: Dynamo can't write it there, and the"
+            " graph splits",
+            "assign the result, or make the tensor of its shape",
+            "certain" if is_empty(unfit, view) else "likely",
+        )
+
+
+def makers_of(out: ast.expr, view: View) -> tuple[ast.expr, ...]:
+    """What makes the tensor, as far as it is written in this function; nothing where a variable comes from outside."""
+    return assigned_to(view.function, out.id) if isinstance(out, ast.Name) else (out,)
+
+
+def is_empty(out: ast.expr, view: View) -> bool:
+    """Whether a tensor is made without elements, for a function to resize it."""
+    made = makers_of(out, view)
+    return bool(made) and all(isinstance(value, ast.Call) and _makes_nothing(value, view) for value in made)
+
+
+def _makes_nothing(call: ast.Call, view: View) -> bool:
+    name = view.callee(call).rpartition(".")[2]
+    sizes = call.args[0].elts if len(call.args) == 1 and isinstance(call.args[0], (ast.Tuple, ast.List)) else call.args
+    if name in ("tensor", "Tensor", "FloatTensor"):
+        return not sizes and (bool(call.args) or name != "tensor")
+    return name in EMPTY and bool(sizes) and isinstance(sizes[0], ast.Constant) and sizes[0].value == 0
+
+
+def differs(out: ast.expr, call: ast.Call, view: View) -> bool:
+    """Whether the number of dimensions is known of a tensor made here and of the result, and is not the same."""
+    here, there = view.kind(out), view.kind(call)
+    return (
+        isinstance(here, Tensor)
+        and isinstance(there, Tensor)
+        and here.sure
+        and None not in (here.rank, there.rank)
+        and here.rank != there.rank
+        and all(isinstance(value, ast.Call) for value in makers_of(out, view))
+    )
 
 
 def is_tensor(node: ast.expr, view: View) -> bool:
@@ -140,6 +188,27 @@ def both(x):
         fullgraph="break",
         inside=True,
     ),
+    Example(
+        code="""\
+import torch
+
+
+@torch.compile
+def summary(x):
+    both = torch.empty(0)
+    torch.cat([x, x], out=both)  # ~
+    values = torch.tensor([])
+    places = torch.empty(0, dtype=torch.long)
+    torch.max(x, dim=0, out=(values, places))  # ~
+    scaled = torch.zeros(())
+    torch.mul(torch.zeros(2, 3), 2.0, out=scaled)  # ~
+    return both.sum() + values.sum() + scaled.sum()
+""",
+        run="(summary, [(torch.ones(4, 4),)])",
+        default="break",
+        fullgraph="break",
+        inside=True,
+    ),
 )
 
 GOOD = (
@@ -161,7 +230,10 @@ class Pool(nn.Module):
         torch.mul(x[0, :2], 2.0, out=out[0, :2])
         torch.sub(x, 1.0, out=self.kept)
         out[:, 1:] = torch.maximum(out[:, 1:], x[:, :-1])
-        return out + self.kept
+        total, sums = torch.tensor(0.0), torch.zeros(4)
+        torch.sum(x, dim=(0, 1), out=total)
+        torch.sum(x, dim=0, out=sums)
+        return out + self.kept + total + sums
 """,
         run="(Pool(), [(torch.ones(4, 4),)])",
         default="clean",
