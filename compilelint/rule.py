@@ -280,10 +280,10 @@ class View(Protocol):
         """
 
     def classes(self, value: Value) -> tuple[ast.ClassDef, ...]:
-        """The project's classes that an object of exactly one of them is made of, in method resolution order."""
+        """The project's classes that one of them, or an object of it, is made of, in method resolution order."""
 
     def outside(self, value: Value) -> tuple[str, ...]:
-        """The classes of libraries that an object of exactly one class inherits from: `pydantic.BaseModel`."""
+        """The classes of libraries that exactly one class, or an object of it, inherits from: `pydantic.BaseModel`."""
 
     def decorators(self, value: Value) -> tuple[tuple[str, ast.expr], ...]:
         """What a function or class of the project is decorated with out of libraries: dotted name and expression."""

@@ -4,11 +4,11 @@
 Reports tensors passed as sizes, counts or dimensions: to `zeros`, `arange`, `randint` and other factories, to `view`,
 `reshape`, `expand`, `repeat`, `new_zeros`, to `pad`, `interpolate`, `topk`, `split`, `roll`, `narrow`, `one_hot`, to
 convolutions and pooling as stride, padding or kernel size, and to the builtin `slice`. And as other numbers: what
-`new_full`, `full_like` and `pad` fill in, the slope of `leaky_relu`, `eps` of a norm, `alpha` of `add`, the bounds of
-`uniform_`, one bound of `clamp` where the other one is a number. An element of a numpy array is a tensor in a graph,
-and so is what numpy multiplies or adds up while the code is traced, `np.prod(x.shape[1:])`, even of Python numbers.
-So is each element of a tensor that is spread out, `x.permute(*order)`, or made a list or tuple,
-`x.split(tuple(lengths))`.
+`new_full`, `full_like` and `pad` fill in, the slope of `leaky_relu`, `eps` of a norm or loss, `alpha` of `add`, the
+tolerances of `isclose`, the rate of a dropout, the bounds of `uniform_`, one bound of `clamp` where the other one is a
+number. An element of a numpy array is a tensor in a graph, and so is what numpy multiplies or adds up while the code is
+traced, `np.prod(x.shape[1:])`, even of Python numbers. So is each element of a tensor that is spread out,
+`x.permute(*order)`, or made a list or tuple, `x.split(tuple(lengths))`.
 
 ## Why it costs
 Sizes are Python numbers to the compiler. Torch fetches the value of a computed 0-d tensor to get one (GB0033): the
@@ -73,7 +73,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         certain = scalar_tensor(value) or (data(value) if data(value) == "certain" else None)
         if certain is None and element_of_array(part, view):
             certain = "likely"
-        if certain is not None and not written_constant(part, view) and not kept_number(part, view):
+        known = written_constant(part, view) or kept_number(part, view) or _is_int_passed_in(part, view)
+        if certain is not None and not known:
             name = view.callee(node).rpartition(".")[2]
             instead = (
                 "use a bound known to Python and a mask" if part in numbers else "use an operation that takes a tensor"
@@ -99,6 +100,13 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
                 certain,
             )
             return
+
+
+def _is_int_passed_in(part: ast.expr, view: View) -> bool:
+    """Whether `part` is an input of the region that is a single int on the CPU: Dynamo makes a constant of it."""
+    value = view.kind(part)
+    of_host = isinstance(value, Tensor) and value.host and value.rank == 0 and value.element == "int"
+    return of_host and isinstance(part, ast.Name) and view.handed_in(part.id)
 
 
 def gives_tensors(row: ast.expr, view: View) -> Confidence | None:
@@ -205,6 +213,8 @@ class Squash(nn.Module):
         floor = x.new_full((4,), x.min())  # ~
         x = x.clamp(0, peak)  # ~
         x = F.leaky_relu(x - floor, negative_slope=peak)  # ~
+        near = torch.isclose(x, x * 2, atol=peak)  # ~
+        x = F.hardshrink(F.dropout2d(x[:, None], 0.1)[:, 0], peak) * near  # ~
         return F.pad(x, (0, 1), value=peak) + torch.full_like(x[:, :1], peak)  # ~
 """,
         run="(Squash(), [(torch.ones(2, 4),)])",
@@ -362,6 +372,7 @@ class Mask(nn.Module):
         x = x.permute(*order).permute(*reversed(range(x.ndim))).expand(*x.shape) + torch.zeros(sizes).sum()
         x = x[slice(0, len(x))].view(shape).clamp(max=bound).masked_fill(x > 3, x.mean())
         ramp = torch.linspace(0, x.mean(), 4) + torch.full((4,), x.max())
+        ramp = torch.addcdiv(ramp, x[0], x[0], value=x.max())
         x = F.pad(x, (0, x.shape[0]), value=0.5).reshape(x.size(0), -1)
         x = x.clamp(-bound, bound).clamp(0, x.shape[1]).add(x, alpha=0.5) + x.new_full((1,), self.width).fill_(bound)
         for dilation in self.dilations:

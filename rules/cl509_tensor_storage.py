@@ -15,7 +15,8 @@ no operator for a storage (GB0156).
 
 ## Limits
 Reading `.data`, changing it in place (`weight.data.mul_(0.9)`, `weight.data[0] = 0`), assigning the `.data` of a
-parameter or an input, `y.set_(other)` and `data_ptr()` as a value compile. Measured on torch 2.13.
+parameter or an input, `y.set_(other)`, `data_ptr()` as a value and `x.untyped_storage().size()` compile. Measured on
+torch 2.13.
 
 ## References
 torch.compile documentation: "Common Graph Breaks". GB0055, GB0056, GB0126, GB0127, GB0128, GB0156.
@@ -90,7 +91,15 @@ def resizes(node: ast.Call, view: View) -> Confidence | None:
         return "likely" if owner == "?" else "certain"
     if name == "set_":
         return "certain" if node.args and is_storage(node.args[0], view) else None
-    return "certain" if name != "resize_" and is_storage(node.func, view) else None
+    if name == "resize_" or not is_storage(node.func, view):
+        return None
+    return None if _is_size_in_bytes(node.func) else "certain"
+
+
+def _is_size_in_bytes(method: ast.expr) -> bool:
+    """Whether this is `x.untyped_storage().size`, which Dynamo answers while it traces."""
+    made = method.value if isinstance(method, ast.Attribute) and method.attr == "size" else None
+    return isinstance(made, ast.Call) and ast.unparse(made.func).endswith(".untyped_storage")
 
 
 def is_storage(node: ast.expr, view: View) -> bool:
@@ -161,7 +170,7 @@ class Ema(nn.Module):
         self.fc.bias.data[0] = 0
         y = x.clone()
         y.copy_(x.data * 2)
-        return self.fc(y).reshape(-1)
+        return self.fc(y).reshape(-1) * x.untyped_storage().size()
 """,
         run="(Ema(), [(torch.ones(2, 4),)])",
         default="clean",

@@ -205,6 +205,7 @@ def listening(listener: Listener) -> Iterator[None]:
 def clean_state() -> Iterator[None]:
     """Start without compiled code, and undo what an example sets for the whole process."""
     torch._dynamo.reset()
+    torch.distributions.kl._KL_MEMOIZE.clear()
     config = torch._dynamo.config
     settings = config.get_config_copy()
     try:

@@ -98,12 +98,19 @@ def _entry(candidate: Candidate, observed: dict[str, Any]) -> list[Any]:
     if candidate.family == "module":
         whole, by_shape = "module", {"call": whole} if seen else {}
     tags = sorted({*observed.get("tags", ()), *_operator_tags(candidate.name)})
-    entry = [whole, trace.lookup(candidate.value), " ".join(tags), _grouped(observed.get("probes", {}).items())]
+    probes = observed.get("probes", {}) or _without_counterpart(candidate)
+    entry = [whole, trace.lookup(candidate.value), " ".join(tags), _grouped(probes.items())]
     if by_shape:
         entry.append(_inverted(by_shape.items()))
     while entry and not entry[-1]:
         entry.pop()
     return entry
+
+
+def _without_counterpart(candidate: Candidate) -> dict[str, tuple[str, str]]:
+    """The outcome of a numpy function that no arguments were found for: without a torch version, any call breaks."""
+    function = candidate.family == "numpy" and candidate.callable and not isinstance(candidate.value, type)
+    return {} if not function or trace.has_counterpart(candidate.value) else {"none": ("GB0294", "GB0294")}
 
 
 def _operator_tags(dotted: str) -> set[str]:

@@ -12,10 +12,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import torch
 import torch._dynamo
 from torch._dynamo import exc as dynamo_exc
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.misc import get_np_to_tnp_map
 from torch.utils._python_dispatch import TorchDispatchMode
 
 TAGS = ("data_dependent_output", "dynamic_output_shape")
@@ -91,3 +93,12 @@ def lookup(value: Any) -> str:
     except Exception:
         return ""
     return short.get(answer.__name__, answer.__name__.removesuffix("Variable")) if answer is not None else ""
+
+
+def has_counterpart(function: Any) -> bool:
+    """Whether torch has a version of its own of a numpy function, which Dynamo puts in its place."""
+    return function in get_np_to_tnp_map() or function in _ANSWERED
+
+
+_ANSWERED = (numpy.can_cast, numpy.issubdtype)
+"""Those that Dynamo calls while it traces, when their arguments are constants."""

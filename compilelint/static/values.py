@@ -155,10 +155,11 @@ class ProjectModule:
 
 @record(frozen=True, slots=True, eq=False)
 class Closure:
-    """The variables a nested function sees; equal only to itself."""
+    """The variables a nested function sees, and what its defaults gave where it was made; equal only to itself."""
 
     env: dict[str, Value]
     outer: Closure | None = None
+    defaults: dict[str, Value] = field(default_factory=dict)
 
 
 @kind(frozen=True, slots=True)
@@ -272,10 +273,8 @@ def join_all(values: Iterable[Value]) -> Value:
         if isinstance(value, Union):
             for option in value.options:
                 _add(flat, option)
-        elif flat:
-            _add(flat, value)
         else:
-            flat.append(value)
+            _add(flat, value)
     if not flat:
         return UNKNOWN
     if len(flat) == 1:

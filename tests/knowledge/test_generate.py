@@ -21,6 +21,7 @@ NAMES = [
     "datetime.datetime.now",
     "logging.Logger.info",
     "math.sqrt",
+    "numpy.fromiter",
     "os.path.exists",
     "random.randint",
     "torch.Tensor.__getitem__",

@@ -352,6 +352,12 @@ class Mode(enum.Enum):
 ---
 probe(Mode.FAST)  # a Python object
 
+class Part(enum.Flag):
+    BIAS = enum.auto()
+    SCALE = enum.auto()
+---
+probe(Part.BIAS)  # a Python object
+
 class Scope:
     def __enter__(self):
         return torch.ones(2, dtype=torch.bool)
@@ -662,3 +668,25 @@ def build(given):
 def test_an_object_that_the_file_passes_to_a_constructor(made: str, of: str, kind: str) -> None:
     (seen,) = probe(GIVEN.format(made=made, of=of)).sightings
     assert describe(seen.value).startswith(kind)
+
+
+def test_a_parameter_that_is_combined_with_a_flag_is_no_tensor():
+    assert (
+        check(
+            """\
+import enum
+import torch
+
+class Part(enum.Flag):
+    BIAS = enum.auto()
+    SCALE = enum.auto()
+
+@torch.compile
+def finish(x, parts):
+    if parts & Part.SCALE:
+        x = x * 2
+    return x
+"""
+        )
+        == ()
+    )

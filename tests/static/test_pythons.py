@@ -51,3 +51,23 @@ def test_dynamo_agrees(name: str) -> None:
     torch.compiler.reset()
     torch.compile(names["total"], backend=backend)(torch.ones(3))  # type: ignore[call-overload]
     assert bool(seen) is not (skipped and sys.version_info >= (3, 12))
+
+
+@pytest.mark.parametrize(("python", "hazard"), [((3, 11), "frame-skip"), ((3, 12), "recompile")])
+def test_the_first_read_of_a_cached_property(
+    python: tuple[int, int], hazard: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("compilelint.rules.cl548_cached_property_first_read.PYTHON", python)
+    code = """\
+from functools import cached_property
+from torch import nn
+
+class Scaled(nn.Module):
+    @cached_property
+    def scale(self):
+        return 0.5
+
+    def forward(self, x):
+        return x * self.scale
+"""
+    assert [(finding.rule, finding.hazard) for finding in check(code)] == [("CL548", hazard)]

@@ -40,8 +40,15 @@ Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
 _NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
+def _defaults(made: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef) -> list[ast.AST]:
+    """What the parameters of a nested function start with, which is evaluated where the function is made."""
+    if isinstance(made, ast.ClassDef):
+        return []
+    return [default for default in (*made.args.defaults, *made.args.kw_defaults) if default is not None]
+
+
 class ScopeNodes:
-    """The nodes of one function's own body, and what stands around each. Nested functions are left out."""
+    """The nodes of one function's own body, and what stands around each; of nested functions only the defaults."""
 
     def __init__(self, scope: Scope) -> None:
         self.parent: dict[ast.AST, ast.AST] = {}
@@ -53,9 +60,7 @@ class ScopeNodes:
         while pending:
             node = pending.pop()
             self.by_type.setdefault(type(node), []).append(node)
-            if isinstance(node, _NESTED):
-                continue
-            inner = children(node)
+            inner = _defaults(node) if isinstance(node, _NESTED) else children(node)
             for child in inner:
                 self.parent[child] = node
             pending += inner[::-1]
@@ -131,8 +136,8 @@ class FrameView:
         return tuple(ref for ref in self._order(value) if isinstance(ref, str))
 
     def _order(self, value: Value) -> tuple[ClassRef | str, ...]:
-        """What an object of exactly one class is made of, in method resolution order."""
-        owners = {option.ref for option in options(value) if isinstance(option, Instance)}
+        """What exactly one class, or an object of it, is made of, in method resolution order."""
+        owners = {option.ref for option in options(value) if isinstance(option, (Instance, Class))}
         if len(owners) != 1:
             return ()
         program = self.frame.tracer.program

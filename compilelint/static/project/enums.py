@@ -8,7 +8,9 @@ from compilelint.static.project.program import Program
 
 def is_enum(ref: ClassRef, program: Program) -> bool:
     """Whether a class is an enumeration."""
-    return any(isinstance(base, str) and base.rpartition(".")[2].endswith("Enum") for base in program.mro(ref))
+    return any(
+        isinstance(base, str) and base.rpartition(".")[2].endswith(("Enum", "Flag")) for base in program.mro(ref)
+    )
 
 
 def is_text_enum(ref: ClassRef, program: Program) -> bool:

@@ -18,6 +18,7 @@ from compilelint.static.tracer.frame import Env
 from compilelint.static.values import (
     NONE,
     UNKNOWN,
+    Closure,
     Const,
     Function,
     Mapping,
@@ -65,7 +66,8 @@ def bind_arguments(
             value = keywords[name]
         else:
             carried = rest if position < signature.positional else None
-            value = _missing(signature.defaults.get(name), carried, extra, module, tracer)
+            default = _default(name, signature, function.closure, module, tracer)
+            value = _missing(default, carried, extra)
         env[name] = _settled(value, parameter, scope, traced, module, tracer)
     if scope.args.vararg is not None:
         left = args[signature.positional :]
@@ -106,15 +108,22 @@ def defaults(scope: Scope) -> dict[str, ast.expr]:
     return found
 
 
-def _missing(
-    node: ast.expr | None, rest: Value | None, extra: Value | None, module: ModuleIndex, tracer: Tracer
-) -> Value:
+def _default(
+    name: str, signature: _Signature, closure: Closure | None, module: ModuleIndex, tracer: Tracer
+) -> Value | None:
+    """What a parameter is where nothing is passed for it, evaluated where the function was made; None if required."""
+    if closure is not None and name in closure.defaults:
+        return closure.defaults[name]
+    node = signature.defaults.get(name)
+    return tracer.default(node, module) if node is not None else None
+
+
+def _missing(default: Value | None, rest: Value | None, extra: Value | None) -> Value:
     """A parameter no argument was bound to: its default, or whatever an open argument list may have carried."""
-    default = tracer.default(node, module) if node is not None else UNKNOWN
     carried = [value for value in (rest, extra) if value is not None]
     if not carried:
-        return default
-    if node is None:
+        return UNKNOWN if default is None else default
+    if default is None:
         return _one_of(join_all(carried))
     return _loosened(default)
 

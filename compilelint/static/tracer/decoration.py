@@ -6,7 +6,10 @@ import ast
 
 from compilelint.static.project.index import FunctionNode
 from compilelint.static.tracer.frame import Frame
-from compilelint.static.values import UNKNOWN, Compiled, External, Function, Partial, Value, options
+from compilelint.static.values import UNKNOWN, Compiled, External, ExternalInstance, Function, Partial, Value, options
+
+_VECTORIZED = ExternalInstance("numpy.vectorize")
+"""What one decorator makes that is no function any more."""
 
 
 def decorate(function: Value, node: FunctionNode, frame: Frame) -> Value:
@@ -18,7 +21,7 @@ def decorate(function: Value, node: FunctionNode, frame: Frame) -> Value:
             maker = _with_options(decorator, frame)
         told = maker != UNKNOWN and not _is_one_of_many(maker)
         result = tracer.call(maker, (function,), {}, decorator, frame) if told else UNKNOWN
-        if isinstance(result, (Function, Compiled, Partial)):
+        if isinstance(result, (Function, Compiled, Partial)) or result == _VECTORIZED:
             function = result
     return function
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from compilelint.static.project.definitions import function_ref
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.tracer import attributes, calls, noting, overloads, subscripts
+from compilelint.static.tracer.binding import defaults
 from compilelint.static.tracer.frame import Frame, path_of
 from compilelint.static.tracer.narrowing import narrowed, test
 from compilelint.static.values import (
@@ -168,9 +169,15 @@ def _dict(node: ast.Dict, frame: Frame) -> Value:
 
 def _lambda(node: ast.Lambda, frame: Frame) -> Value:
     ref = function_ref(frame.module.name, frame.ref.qualname, node, frame.ref.owner)
-    function = Function(ref, closure=Closure(frame.env, frame.closure))
+    function = Function(ref, closure=closure_of(node, frame))
     noting.note_definition(function, frame)
     return function
+
+
+def closure_of(node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> Closure:
+    """What a function that is made here keeps: the variables around it, and its defaults as they are now."""
+    given = {name: evaluate(default, frame) for name, default in defaults(node).items()}
+    return Closure(frame.env, frame.closure, given)
 
 
 def _comprehension(node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, frame: Frame) -> Value:

@@ -57,6 +57,8 @@ def binary(left: Value, op: ast.operator, right: Value) -> Value:
 
 def _binary(left: Value, op: ast.operator, right: Value) -> Value:
     if isinstance(left, Tensor) or isinstance(right, Tensor):
+        if isinstance(op, _LOGICAL) and Scalar("object") in (left, right) and _guessed(left, right):
+            return UNKNOWN  # what was taken for a tensor is a flag of an enumeration
         return tensor_result(left, right, _arithmetic_element(left, op, right))
     if isinstance(left, Array) or isinstance(right, Array):
         return Array(_arithmetic_element(left, op, right), _rank(left, right))
@@ -186,7 +188,7 @@ def _compare(left: Value, op: ast.cmpop, right: Value) -> Value:
             return Const(isinstance(op, ast.NotEq))
         if isinstance(other, (Sequence, Mapping, Instance)) or (isinstance(other, Scalar) and other.type == "str"):
             return Scalar("bool")
-        if other == Scalar("object") and not any(isinstance(side, Tensor) and side.sure for side in (left, right)):
+        if other == Scalar("object") and _guessed(left, right):
             return Scalar("bool")  # what was taken for a tensor is a member of an enumeration
         if is_dtype(other):
             return Scalar("bool")  # what was taken for a tensor is a dtype
@@ -202,6 +204,11 @@ def _compare(left: Value, op: ast.cmpop, right: Value) -> Value:
         return UNKNOWN
     origins = [v.origin for v in (left, right) if isinstance(v, Scalar)]
     return Scalar("bool", next((o for o in ("tensor", "drawn", "shape", "argument") if o in origins), "python"))
+
+
+def _guessed(left: Value, right: Value) -> bool:
+    """Whether neither of two operands is a tensor for sure."""
+    return not any(isinstance(side, Tensor) and side.sure for side in (left, right))
 
 
 def _identity(left: Value, positive: bool, right: Value) -> Value:

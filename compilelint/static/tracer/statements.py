@@ -11,7 +11,7 @@ from compilelint.static.project.syntax import nodes_in
 from compilelint.static.tracer import attributes, effects, noting, overloads, recurring
 from compilelint.static.tracer.assignment import parts, side_by_side, store
 from compilelint.static.tracer.decoration import decorate
-from compilelint.static.tracer.expressions import evaluate, iterate
+from compilelint.static.tracer.expressions import closure_of, evaluate, iterate
 from compilelint.static.tracer.frame import Env, Frame, join_envs
 from compilelint.static.tracer.narrowing import narrowed, test
 from compilelint.static.tracer.postponed import postpone
@@ -19,7 +19,6 @@ from compilelint.static.values import (
     NONE,
     UNKNOWN,
     Class,
-    Closure,
     Const,
     External,
     ExternalInstance,
@@ -256,7 +255,7 @@ def _assert(node: ast.Assert, frame: Frame) -> None:
 
 def _define(node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> None:
     ref = function_ref(frame.module.name, f"{frame.ref.qualname}.<locals>", node, frame.ref.owner)
-    function: Value = Function(ref, closure=Closure(frame.env, frame.closure))
+    function: Value = Function(ref, closure=closure_of(node, frame))
     frame.env[node.name] = function
     frame.env[node.name] = decorate(function, node, frame)
     noting.note_definition(frame.env[node.name], frame)

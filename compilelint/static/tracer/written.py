@@ -181,7 +181,7 @@ class Reader:
             _, ref, is_module, has_outside_base, traced = parts
             return Instance(self.value(ref), Sealed(), is_module, has_outside_base, traced=traced)
         if sort == "Closure":
-            return Closure(_SealedVariables())
+            return Closure(_SealedVariables(), None, _SealedVariables())
         if sort == "ClassRef":
             return Named(parts[0], parts[1], self._class)
         if sort == "Function":

@@ -1,0 +1,123 @@
+"""The first `kl_divergence` of two classes of distributions looks up its formula, which splits the graph.
+
+## What it does
+Finds calls of `torch.distributions.kl_divergence` in code that Dynamo traces, for distributions of which torch has
+several formulas: `Normal`, `Bernoulli`, `Beta`, `Gamma`, `Exponential`, `Dirichlet`, `Poisson` and what `Independent`
+wraps.
+
+## Why it costs
+Which formula fits two classes torch works out once, by comparing all that do, and keeps. Dynamo does not trace the
+comparison (GB0059): where compiled code is the first to ask, the graph splits there, and stays split although the
+formula is known from then on. `fullgraph=True` raises.
+
+## Write instead
+The formula, which is short and has no checks in it:
+
+    kl = 0.5 * (mean.square() + log_var.exp() - log_var - 1.0)
+
+or have torch look it up before the code is compiled: `kl_divergence(Normal(0.0, 1.0), Normal(0.0, 1.0))` where the file
+is imported.
+
+## Limits
+A `Categorical` has one formula and compiles. What other code asked before is not known here. Measured on torch 2.11,
+2.13 and 2.14.
+
+## References
+torch/distributions/kl.py: `_dispatch_kl`. GB0059.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.project.answers import about_file
+from compilelint.static.project.syntax import nodes_in
+from compilelint.static.values import ExternalInstance, options
+
+HAZARD = "graph-break"
+SEVERAL = frozenset("Normal Bernoulli Beta Gamma Exponential Dirichlet Poisson Independent".split())
+WATCH = Watch(nodes=(ast.Call,), names=frozenset({"kl_divergence"}))
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per call for which the file has not had the formula looked up."""
+    if not isinstance(node, ast.Call) or not view.callee(node).startswith("torch.distributions."):
+        return
+    asked = [option for argument in node.args for option in options(view.kind(argument))]
+    known = [option.name.rpartition(".")[2] for option in asked if isinstance(option, ExternalInstance)]
+    if known and SEVERAL.issuperset(known) and not view.fact(_asks_on_import):
+        yield Hit(
+            node,
+            f"`{view.text(node)}` is the first to ask for the formula of two classes: Dynamo does not trace how torch"
+            " finds it, and the graph splits here",
+            "write the formula out, or ask for it once where the file is imported",
+            "likely",
+        )
+
+
+@about_file(False)
+def _asks_on_import(module: ast.Module) -> bool:
+    """Whether the file calls `kl_divergence` outside of its functions and classes."""
+    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return any(
+        isinstance(part, ast.Call) and ast.unparse(part.func).endswith("kl_divergence")
+        for statement in module.body
+        if not isinstance(statement, definitions)
+        for part in nodes_in(statement)
+    )
+
+
+BAD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+from torch.distributions import Gamma, kl_divergence
+
+
+class Rates(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+
+    def forward(self, x):
+        rate = self.proj(x).exp()
+        found = Gamma(rate, rate, validate_args=False)
+        prior = Gamma(torch.ones_like(rate), torch.ones_like(rate), validate_args=False)
+        return kl_divergence(found, prior).sum()  # ~
+""",
+        run="(Rates(), [(torch.ones(2, 4),)])",
+        default="break",
+        fullgraph="break",
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import torch
+from torch import nn
+from torch.distributions import Categorical, Normal, kl_divergence
+
+kl_divergence(Normal(0.0, 1.0), Normal(0.0, 1.0))
+
+
+class Policy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+
+    def forward(self, x):
+        h = self.proj(x)
+        chosen = Categorical(logits=h, validate_args=False)
+        before = Categorical(logits=x, validate_args=False)
+        step = Normal(h, h.exp(), validate_args=False)
+        return kl_divergence(chosen, before).sum() + kl_divergence(step, step).sum()
+""",
+        run="(Policy(), [(torch.ones(2, 4),)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+)
