@@ -66,3 +66,37 @@ def test_called_and_tested(made: str, forward: str, branches: int) -> None:
     body = "".join(f"        {line}\n" for line in forward.splitlines())
     found = check(f"{HEAD}{made}\n    def forward(self, x):\n{body}{TAIL}")
     assert [finding.rule for finding in found].count("CL101") == branches
+
+
+MAKER = """
+import inspect
+from torch import nn
+
+def layer(act):
+    if inspect.isfunction(act):
+        return act()
+    return nn.ReLU() if act == "relu" else act
+
+class Block(nn.Module):
+    def __init__(self, act):
+        super().__init__()
+        self.act = layer(act)
+
+    def forward(self, x):
+        return self.act(x)
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(lambda: nn.PReLU(4)), Block("relu"), Block(nn.Tanh())])
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+"""
+
+
+def test_a_function_that_makes_a_layer_is_called_where_it_is_asked_for() -> None:
+    assert not check(MAKER)
+    assert [finding.rule for finding in check(MAKER.replace("return act()", "return act"))] == ["CL503"]

@@ -32,6 +32,16 @@ class Net(nn.Module):
         ("self.verbose and print(x)", "possible"),
         ("self.flag and debug and print(x)", "possible"),
         ("assert x.dim() == 2, print(x)", "possible"),
+        ("if self.flag:\n            print(x)\n            raise ValueError", "possible"),
+        (
+            "if self.flag: pass\n        else:\n            if x is not None: print(x)\n            sys.exit(1)",
+            "possible",
+        ),
+        (
+            "try:\n            if self.flag:\n                print(x)\n                raise KeyError\n"
+            "        except KeyError: pass",
+            "certain",
+        ),
         ("None if self.verbose else print(x)", "likely"),
         ("self.flag and print(x)", "likely"),
         ("self.verbose or print(x)", "likely"),

@@ -1,4 +1,4 @@
-"""What runs only after something has gone wrong that Dynamo does not trace: an operation that fails on a device."""
+"""What runs only after something has gone wrong: an operation that fails on a device, a check that ends in an error."""
 
 from __future__ import annotations
 
@@ -17,9 +17,38 @@ _ANSWERS = frozenset(
     ).split()
 )
 """Exceptions that code asks with: whether a library is there, an object has an attribute, a dict a key."""
+_EXITS = frozenset({"sys.exit", "os._exit", "os.abort", "exit", "quit"})
 
 
 def is_after_failure(node: ast.AST, view: FrameView) -> bool:
+    """Whether a node only runs where the call comes to nothing, or an operation failed on a device."""
+    return _ends_the_run(node, view) or _is_in_handler(node, view)
+
+
+def _ends_the_run(node: ast.AST, view: FrameView) -> bool:
+    """Whether a node stands in a branch, before what ends the run: `if bad: print(x); raise …` or `sys.exit()`.
+
+    What is raised in a `try` may be caught and go on.
+    """
+    below, found = node, False
+    for parent in view.parents(node):
+        if isinstance(parent, ast.Try) and below in parent.body and parent.handlers:
+            return False
+        if isinstance(parent, ast.If) and below is not parent.test:
+            block = parent.body if below in parent.body else parent.orelse
+            found = found or (below is not block[-1] and _is_end(block[-1]))
+        below = parent
+    return found
+
+
+def _is_end(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Raise):
+        return True
+    called = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(called, ast.Call) and ast.unparse(called.func) in _EXITS
+
+
+def _is_in_handler(node: ast.AST, view: FrameView) -> bool:
     """Whether a node stands in a handler of errors of any sort, or of those of a device, that the `try` does not raise.
 
     `except RuntimeError:` is for what fails on a GPU. Measured on torch 2.13: where the body compiles, the handler is

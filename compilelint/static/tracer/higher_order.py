@@ -239,6 +239,22 @@ def _is_class(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame
         False if _is_function_of_torch(value) else narrowing.is_instance(value, External("builtins.type"))
         for value in options(args[0] if args else UNKNOWN)
     }
+    return _agreed(verdicts)
+
+
+def _is_function(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
+    """`inspect.isfunction(activation)`: of the project's functions it is told, and of texts and objects."""
+    return _agreed({_is_python_function(value) for value in options(args[0] if args else UNKNOWN)})
+
+
+def _is_python_function(value: Value) -> bool | None:
+    """None for what may be one or not: of a library's functions, some are written in C."""
+    if isinstance(value, Function):
+        return value.bound is None
+    return None if value == UNKNOWN or isinstance(value, External) else False
+
+
+def _agreed(verdicts: set[bool | None]) -> Value:
     verdict = verdicts.pop() if len(verdicts) == 1 else None
     return Scalar("bool") if verdict is None else Const(verdict)
 
@@ -256,6 +272,7 @@ _HANDLERS: dict[str, Callable[[Args, Keywords, ast.AST | None, Frame], Value]] =
     "functools.reduce": _reduce,
     "importlib.import_module": _import_module,
     "inspect.isclass": _is_class,
+    "inspect.isfunction": _is_function,
     "torch.autograd.Function.apply": _autograd_function,
     "torch.cond": _cond,
     "torch.where": _where,

@@ -10,6 +10,7 @@ import ast
 import sys
 
 from compilelint.static.dtypes import element_of_dtype, is_dtype
+from compilelint.static.facts.operator_answers import answer
 from compilelint.static.layouts import SPARSE_CONSTRUCTORS, SPARSE_CONVERSIONS
 from compilelint.static.tracer import higher_order, numpy_numbers
 from compilelint.static.tracer.callees import call_back
@@ -119,6 +120,8 @@ def call(name: str, args: tuple[Value, ...], keywords: Keywords, node: ast.AST |
 
 def _by_name(name: str) -> Value:
     """The result of a function the table does not list, or says nothing about."""
+    if (answered := answer(name)) is not None:
+        return answered
     if name.startswith(_TENSOR_PREFIXES) and not any(part.lstrip("_")[:1].isupper() for part in name.split(".")):
         return Tensor()
     if name.startswith(DISTRIBUTIONS) and name.rpartition(".")[2] in _OF_DISTRIBUTIONS:
