@@ -466,6 +466,7 @@ HOST_BODIES = {
     "exchanges objects": "dist.all_gather_object(found, x)",
     "seeds": "torch.manual_seed(0)",
     "times": "start = time.perf_counter()",
+    "looks for a file": "found = os.path.isfile(self.place)",
     "asks a tokenizer": "print(self.tokenizer.decode(x))",
     "decodes": "for _ in range(9):\n        x = x + draw_next(model, x)",
 }

@@ -35,7 +35,7 @@ _HOST_WORDS = frozenset(
         "inference inferer inferers val validation validator validators evaluator "
         "evaluators tuner tuners loader loaders handlers apps visualize attack attacks builder builders dataio "
         "alignment metadata allocator generator generators watermarking chat gym comm communication planner trackers "
-        "tracking visualizer debug"
+        "tracking visualizer debug diagnostics"
     ).split()
 )
 """Parts of a module's name that mark code which drives models (benchmarks/agreement/READING.md)."""
@@ -46,7 +46,8 @@ _MEDIA_MODULES = frozenset({"image_utils", "audio_utils", "video_utils"})
 _HOST_CLASSES = re.compile(
     "(?:Pipeline|Processor|Preprocess|Tokenizer|Extractor|Engine|Env|Trainer|Loader|Dataset|Collator|Quantizer|Worker|"
     "Runner|Executor|Sampler|Manager|Logger|Writer|Reader|Client|Server|Inferer|Handler|Ensemble|Builder|Store|Monitor|"
-    "Plotter|Queue|Validator|Predictor|Evaluator|Exporter|Tuner|Callback|Tracker|Visualizer|Pickler|Planner|Communicator"
+    "Plotter|Queue|ReplayBuffer|RolloutBuffer|Validator|Predictor|Evaluator|Exporter|Tuner|Callback|Tracker|"
+    "Visualizer|Pickler|Planner|Communicator"
     ")(?![a-z])"
 )
 """Words in the names of classes whose methods drive models."""
@@ -233,10 +234,10 @@ _OF_TENSORS = frozenset({"torch", "einops", "torchvision", "torchaudio"})
 _HOST_CALLS = frozenset(
     (
         "tqdm trange barrier all_gather_object gather_object broadcast_object_list scatter_object_list perf_counter "
-        "monotonic manual_seed"
+        "monotonic manual_seed isfile isdir listdir makedirs"
     ).split()
 )
-"""Progress bars, exchanges of objects between processes, clocks, seeds: no model does this inside its layers."""
+"""Progress bars, exchanges of objects between processes, clocks, seeds, files: no model does this in its layers."""
 
 
 _HOST_PARAMETERS = ("tokenizer", "state_dict", "progress_bar", "show_progress", "with_progress", "display_progress")
