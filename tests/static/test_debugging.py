@@ -42,6 +42,10 @@ class Net(nn.Module):
             "        except KeyError: pass",
             "certain",
         ),
+        (
+            "if self.flag:\n            print(x)\n            if debug: return x\n            raise ValueError",
+            "certain",
+        ),
         ("None if self.verbose else print(x)", "likely"),
         ("self.flag and print(x)", "likely"),
         ("self.verbose or print(x)", "likely"),

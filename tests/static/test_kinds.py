@@ -105,6 +105,7 @@ bool(mask.any())  # a Python bool read back from a tensor
 x.numpy()  # a numpy array of float
 x.sum().numpy()  # a numpy array
 np.asarray([1, 2])  # a numpy array
+np.empty(3, dtype=object)  # a `numpy.ndarray`
 np.prod(x.shape)  # a numpy array of int
 np.prod(x.shape) * 2  # a numpy array of int
 np.max((0.5, 2.5))  # a numpy array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from models import kinds_of, rows_of
-from projects import check, probe
+from projects import probe
 
 from compilelint.static.describe import describe
 

@@ -36,9 +36,15 @@ def _ends_the_run(node: ast.AST, view: FrameView) -> bool:
             return False
         if isinstance(parent, ast.If) and below is not parent.test:
             block = parent.body if below in parent.body else parent.orelse
-            found = found or (below is not block[-1] and _is_end(block[-1]))
+            behind = block[block.index(below) + 1 :] if isinstance(below, ast.stmt) else []
+            found = found or (bool(behind) and _is_end(behind[-1]) and not any(map(_may_leave, (below, *behind))))
         below = parent
     return found
+
+
+def _may_leave(statement: ast.AST) -> bool:
+    """Whether a statement may lead past those behind it without an error."""
+    return any(isinstance(node, (ast.Return, ast.Break, ast.Continue)) for node in nodes_in(statement))
 
 
 def _is_end(statement: ast.stmt) -> bool:

@@ -5,7 +5,8 @@ Its elementwise functions mostly give numbers that Dynamo knows while it traces;
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable, Mapping
+from types import MappingProxyType
 
 from compilelint.static.values import (
     NONE,
@@ -13,6 +14,8 @@ from compilelint.static.values import (
     Array,
     Const,
     Element,
+    External,
+    ExternalInstance,
     Origin,
     Scalar,
     Sequence,
@@ -40,8 +43,14 @@ _SEVERAL = frozenset({"axis", "keepdims"})
 """Keywords with which a reduction gives several numbers."""
 
 
-def call(name: str, args: tuple[Value, ...], keywords: Container[str] = ()) -> Value | None:
+_OF_OBJECTS = frozenset({"builtins.object", "builtins.str", "builtins.bytes", "numpy.object_", "numpy.str_"})
+_MAKERS = frozenset("array asarray empty zeros ones full empty_like zeros_like ones_like full_like".split())
+
+
+def call(name: str, args: tuple[Value, ...], keywords: Mapping[str, Value] = MappingProxyType({})) -> Value | None:
     """The result of a numpy function that is given numbers alone, or reduces what it is given; else None.
+
+    An array of objects or texts is none that Dynamo holds as a tensor.
 
     `np.prod(shape)` of a list, a tuple or a shape is no number while Dynamo traces but an array without dimensions,
     read back where a size, an index or a branch wants a number (GB0033). Measured on torch 2.11, 2.13 and 2.14.
@@ -49,9 +58,15 @@ def call(name: str, args: tuple[Value, ...], keywords: Container[str] = ()) -> V
     package, _, function = name.rpartition(".")
     if package in _DRAWING:
         return _drawn(function, args, keywords)
+    if package == "numpy" and function in _MAKERS and _names_objects((*args[1:], *keywords.values())):
+        return ExternalInstance("numpy.ndarray")
     if package == "numpy" and function in _REDUCTIONS and len(args) == 1 and not any(k in keywords for k in _SEVERAL):
         return _reduced(function, args[0])
     return _of_numbers(name, args)
+
+
+def _names_objects(values: Iterable[Value]) -> bool:
+    return any(isinstance(value, External) and value.name in _OF_OBJECTS for value in values)
 
 
 def _reduced(function: str, values: Value) -> Value | None:
