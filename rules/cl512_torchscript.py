@@ -68,7 +68,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 def is_scripted(function: ast.expr, view: View) -> bool:
     """Whether this file binds the module that is called to something TorchScript made."""
     made = _made_by_jit(function, view.module)
-    module = any(isinstance(kind, ExternalInstance) or is_module(kind) for kind in options(view.kind(function)))
+    module = any(map(is_module, options(view.kind(function))))
     return bool(made) and (module or all(map(gives_module, made)))
 
 
@@ -96,7 +96,9 @@ def gives_module(call: ast.Call) -> bool:
 
 
 def is_module(kind: object) -> bool:
-    """Whether `kind` is a module of the project."""
+    """Whether `kind` is a module: of the project, of torch, or one that TorchScript made."""
+    if isinstance(kind, ExternalInstance):
+        return not kind.name.endswith(".ScriptFunction")
     return isinstance(kind, Instance) and kind.is_module
 
 
@@ -160,11 +162,16 @@ def gate(x):
     return torch.sigmoid(x) * x
 
 
+def double(x):
+    return x * 2
+
+
 class Unet(nn.Module):
     def __init__(self):
         super().__init__()
         self.fc = nn.Linear(4, 4)
         self.gate = torch.jit.script(gate)
+        self.double = torch.jit.trace(double, torch.ones(2, 4))
 
     @torch.jit.export
     def helper(self, x):
@@ -173,7 +180,7 @@ class Unet(nn.Module):
     def forward(self, x, skip=None):
         if torch.jit.is_scripting() or not isinstance(skip, torch.Tensor):
             return self.helper(x)
-        return gate(self.fc(x)) + self.gate(skip)
+        return gate(self.fc(x)) + self.gate(self.double(skip))
 """,
         run="(Unet(), [(torch.ones(2, 4), torch.ones(2, 4))])",
         default="clean",

@@ -401,6 +401,8 @@ def test_annotation(annotation: str, kind: str) -> None:
         ("given", "for i in range(given): pass\n    probe(given)", "unknown"),
         ("given", "if given: pass\n    probe(given)", "unknown"),
         ("given", "given(1)\n    probe(given)", "unknown"),
+        ("x, given", "y = x.cos()\n    if x in given: 1\n    probe(given)", "unknown"),
+        ("x, given", "y = x.cos()\n    if x is given: 1\n    probe(given)", "unknown"),
         ("given", "y = given == 'mean'\n    probe(given)", "unknown"),
         ("x, given_size", "x = x * given_size\n    probe(given_size)", "unknown"),
         ("x, given", "y = x + given\n    probe(given['shape'])", "unknown"),

@@ -76,6 +76,24 @@ ROOTS = {
         {"C.__call__"},
     ),
     "of a partial": ("def f(n, x): probe(x)\ng = torch.compile(functools.partial(f, 3))", {"f"}),
+    "what a function is given to compile": (
+        "def timed(f, x): return torch.compile(f)(x)\ndef g(x): probe(x)\ndef main(x): timed(g, x)",
+        {"g"},
+    ),
+    "what a method is given, nested": (
+        "class C:\n    def check(self, f): return torch.compile(dynamic=True)(f)\n"
+        "    def run(self):\n        def g(x): probe(x)\n        self.check(g)",
+        {"C.run.<locals>.g"},
+    ),
+    "each that a loop gives it": (
+        "def timed(f, x): return torch.compile(f)(x)\ndef g(x): probe(x)\ndef h(x): probe(x)\n"
+        "def main(x):\n    for f in (g, h): timed(f, x)",
+        {"g", "h"},
+    ),
+    "not what another function is given": (
+        "def timed(f, x): return torch.compile(x)\ndef plain(f): return f\ndef g(x): probe(x)\ndef main(): plain(g)",
+        set(),
+    ),
     "by the name of its parameter": ("def f(x): probe(x)\ng = torch.compile(model=f)", {"f"}),
     "in two calls": ("def f(x): probe(x)\ng = torch.compile(dynamic=True)(f)", {"f"}),
     "by a decorator that is kept": ("fast = torch.compile(dynamic=True)\n@fast\ndef f(x): probe(x)", {"f"}),

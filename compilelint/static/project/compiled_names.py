@@ -106,6 +106,19 @@ def compiled_by(function: ast.AST) -> bool:
     return any("compile" in decorator or "dynamo.optimize" in decorator for decorator in written)
 
 
+def compiles_parameter(function: FunctionNode | ast.Lambda) -> bool:
+    """Whether a function compiles what it is given: `compiled = torch.compile(step)` in `def timed(step, x)`."""
+    arguments = function.args
+    given = {parameter.arg for parameter in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+    given -= {"self", "cls"}
+    return any(
+        isinstance(node, ast.Call)
+        and _compiles(node.func if isinstance(node.func, ast.Call) else node)
+        and any(isinstance(argument, ast.Name) and argument.id in given for argument in node.args)
+        for node in nodes_in(function)
+    )
+
+
 def _compiles(node: ast.expr) -> bool:
     return any(
         isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and _is_compiler(part.func)

@@ -342,6 +342,13 @@ def entry_of(instance: Instance, program: Program) -> str:
     return "__call__" if called else "forward"
 
 
+def entered(compiled: Value, frame: Frame) -> Value:
+    """The function in which a region starts that torch.compile makes of a value."""
+    if not isinstance(compiled, Instance):
+        return compiled
+    return get(compiled, entry_of(compiled, frame.tracer.program), frame)
+
+
 def is_opaque(ref: FunctionRef) -> bool:
     """Whether Dynamo leaves the body of a function alone because of a decorator."""
     return any(name.rpartition(".")[2] in OPAQUE for name in decorator_names(ref))

@@ -328,7 +328,10 @@ _NUMBER_NAME = re.compile(
 
 
 def _fed_to_torch(scope: Scope) -> frozenset[str]:
-    """Parameters that the body computes with: handed to torch or to a layer, in arithmetic, sliced, or compared."""
+    """Parameters that the body computes with: handed to torch or to a layer, in arithmetic, sliced, or compared.
+
+    What a container is asked for, or compared with by identity, may be anything.
+    """
     found = set(tensor_parameters(scope))
     for node in nodes_in(scope):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -340,7 +343,7 @@ def _fed_to_torch(scope: Scope) -> frozenset[str]:
         elif isinstance(node, ast.For) and isinstance(node.iter, ast.Name) and isinstance(node.target, ast.Name):
             if any(_reads_as_tensor(inner, node.target.id) for inner in ast.walk(node)):
                 found.add(node.iter.id)
-        elif isinstance(node, ast.Compare):
+        elif isinstance(node, ast.Compare) and not isinstance(node.ops[0], (ast.In, ast.NotIn, ast.Is, ast.IsNot)):
             found.update(side.id for side in (node.left, *node.comparators) if isinstance(side, ast.Name))
         elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
             found.add(node.value.id)

@@ -147,6 +147,14 @@ def _cond(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) ->
     return join_all(frame.tracer.call(branch, items, {}, node, frame) for branch in args[1:3])
 
 
+def _traced(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
+    """`torch.jit.trace(f, x)`: a function stays one, to Dynamo too, whose body nobody traces any more."""
+    verdicts = {isinstance(option, (Function, External)) for option in options(args[0] if args else UNKNOWN)}
+    if UNKNOWN in args[:1] or len(verdicts) != 1:
+        return UNKNOWN
+    return ExternalInstance("torch.jit.ScriptFunction" if verdicts.pop() else "torch.jit.TopLevelTracedModule")
+
+
 def _import_module(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
     """`importlib.import_module("scipy.ndimage")`."""
     name = args[0].value if len(args) == 1 and isinstance(args[0], Const) else None
@@ -270,6 +278,7 @@ _HANDLERS: dict[str, Callable[[Args, Keywords, ast.AST | None, Frame], Value]] =
     "weakref.ref": _reference,
     "functools.update_wrapper": _update_wrapper,
     "functools.reduce": _reduce,
+    "torch.jit.trace": _traced,
     "importlib.import_module": _import_module,
     "inspect.isclass": _is_class,
     "inspect.isfunction": _is_function,

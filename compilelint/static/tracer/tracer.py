@@ -47,8 +47,10 @@ from compilelint.static.values import (
     Partial,
     ProjectModule,
     Sequence,
+    Union,
     Value,
     join,
+    join_all,
 )
 
 if TYPE_CHECKING:
@@ -138,11 +140,7 @@ class Tracer:
         compiled = Compiled(inner)
         noting.note_compilation(inner, node, frame)
         options = regime.compile_options(keywords, frame.module)
-        function = (
-            attributes.get(inner, attributes.entry_of(inner, self.program), frame)
-            if isinstance(inner, Instance)
-            else inner
-        )
+        function = attributes.entered(inner, frame)
         if isinstance(function, Function):
             self.compile_options.setdefault(function.ref, {}).update(options)
         line = getattr(node, "lineno", frame.ref.line)
@@ -280,8 +278,10 @@ class Tracer:
         if isinstance(inner, Partial):
             given = {**dict(inner.keywords), **keywords}
             return self.enter_compiled(Compiled(inner.function), (*inner.args, *args), given, node, caller)
-        if isinstance(inner, Instance):
-            inner = attributes.get(inner, attributes.entry_of(inner, self.program), caller)
+        if isinstance(inner, Union):
+            several = [Compiled(option) for option in inner.options]
+            return join_all(self.enter_compiled(option, args, keywords, node, caller) for option in several)
+        inner = attributes.entered(inner, caller)
         noting.note_entry(inner, args, keywords, node, caller)
         if inner == UNKNOWN:
             return library.SOME_MODEL_GIVES

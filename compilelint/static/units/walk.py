@@ -12,7 +12,7 @@ from compilelint.knowledge.table import Table
 from compilelint.model import Failure, Finding
 from compilelint.static.flagging.flag import Flagger
 from compilelint.static.project import contents
-from compilelint.static.project.compiled_names import compiled_by
+from compilelint.static.project.compiled_names import compiled_by, compiles_parameter
 from compilelint.static.project.definitions import ClassRef, FunctionRef
 from compilelint.static.project.index import ModuleIndex
 from compilelint.static.project.parts import STARTS
@@ -182,8 +182,9 @@ class Walk:
         using = self._using(module)
         for ref in using:
             self._start(ref, "driving", "this code uses what is compiled")
-        # What leads there tells which of its arguments are others each time.
-        for ref in link.leading_to(using, module):
+        # What leads there tells which of its arguments are others each time, and what a function is given to compile.
+        compiling = [ref for ref in contents.functions(module) if compiles_parameter(ref.node)] if speaks else []
+        for ref in link.leading_to([*using, *compiling], module):
             if ref not in using and not contents.host_function(ref, module):
                 self._start(ref, "driving", "this code leads to what is compiled")
         self._nested()
@@ -311,14 +312,14 @@ class Walk:
         )
 
     def _compiled(self, compiled: Compiled, why: str) -> None:
-        inner = compiled.inner
-        given = inner if isinstance(inner, Partial) else Partial(inner)
-        inner = given.function
-        if isinstance(inner, Instance):
-            entry = self.program.method(inner.ref, entry_of(inner, self.program))
-            inner = Function(entry, inner) if isinstance(entry, FunctionRef) else UNKNOWN
-        if isinstance(inner, Function):
-            self._enter(inner, why, dict(given.keywords), given.args)
+        for inner in options(compiled.inner):
+            given = inner if isinstance(inner, Partial) else Partial(inner)
+            function = given.function
+            if isinstance(function, Instance):
+                entry = self.program.method(function.ref, entry_of(function, self.program))
+                function = Function(entry, function) if isinstance(entry, FunctionRef) else UNKNOWN
+            if isinstance(function, Function):
+                self._enter(function, why, dict(given.keywords), given.args)
 
     def _enter(
         self, function: Function, why: str, told: dict[str, Value] | None = None, first: tuple[Value, ...] = ()
