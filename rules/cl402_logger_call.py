@@ -83,6 +83,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     confidence = how_sure(node, view.callee(node))
     if confidence is None:
         return
+    if any(isinstance(around, ast.If) and _asks_for_debugging(around.test, node) for around in view.parents(node)):
+        confidence = "possible"  # where the level is not switched on, the question alone is run
     yield Hit(
         node,
         f"`{view.text(node)}` is a logger call: Dynamo splits the graph here even when its level is disabled",
@@ -91,6 +93,12 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         confidence,
         rewrite=guard(node, view, "logs nothing") if view.callee(node).rpartition(".")[2] in EMITTERS | ONCE else None,
     )
+
+
+def _asks_for_debugging(test: ast.expr, call: ast.Call) -> bool:
+    """Whether `test` is `logger.isEnabledFor(logging.DEBUG)`, and `call` no part of it."""
+    text = ast.unparse(test)
+    return "isEnabledFor(" in text and "DEBUG" in text and call not in ast.walk(test)
 
 
 def read(node: ast.Attribute, view: View) -> Iterator[Hit]:
@@ -178,6 +186,7 @@ class Attention(nn.Module):
     def forward(self, x):
         q, k, v = self.qkv(x).chunk(3, dim=-1)
         if self.logger.isEnabledFor(logging.DEBUG):  # ~
+            self.logger.debug("query %s", q.shape)
             return q
         return nn.functional.scaled_dot_product_attention(q, k, v)
 """,

@@ -1,0 +1,182 @@
+"""Text or whole-number mathematics made of a size splits the graph once the size has become a symbol.
+
+## What it does
+Finds, in compiled code, `str(…)` and `repr(…)` of a size or shape and `math.isqrt`, `gcd`, `lcm`, `comb`, `perm`,
+`factorial`, `isnan`, `isinf` and `isfinite` of one, where driving code passes inputs of another size each time or the
+code is compiled with `dynamic=True`. And such a size with a format, `f"{x.shape[0]:03d}"`.
+
+## Why it costs
+The first size is a constant, and compiles. The second one makes it a symbol, for which Dynamo has no text (GB0059,
+GB6053) and none of these functions (GB0208): the graph splits there from then on. A format makes Dynamo itself fail
+(`InternalTorchDynamoError`). Measured with sizes 4 to 9, on torch 2.11, 2.13 and 2.14; the format on 2.13.
+
+## Write instead
+`f"{x.shape[0]}"`, which pins the size and compiles once for each; better, make the text outside. For numbers operators
+or what has a symbolic form:
+
+    side = int(math.sqrt(x.shape[1]))       # not math.isqrt(x.shape[1])
+
+## Limits
+Only sizes that the text of the driving code shows to differ are known: of tensors that it makes, slices or scales.
+
+## References
+PyTorch documentation "Dynamic shapes". GB0059, GB0208, GB6053.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.passed_sizes import size_varies, varying_size
+from compilelint.static.values import Scalar, Sequence, options
+
+HAZARD = "graph-break"
+TEXTS = frozenset({"builtins.str", "builtins.repr"})
+NUMBERS = frozenset(f"math.{name}" for name in "isqrt gcd lcm comb perm factorial isnan isinf isfinite".split())
+WATCH = Watch(
+    nodes=(ast.Call, ast.JoinedStr),
+    callees=lambda name: name in TEXTS or name in NUMBERS,
+    syntax=lambda node, module: isinstance(node, ast.JoinedStr),
+)
+
+
+def check(node: ast.AST, view: View) -> Iterator[Hit]:
+    """One hit per text or number that is made of a size which varies."""
+    if isinstance(node, ast.JoinedStr):
+        for part in node.values:
+            formatted = isinstance(part, ast.FormattedValue) and part.format_spec is not None and part.conversion == -1
+            size = _varying(part.value, view) if isinstance(part, ast.FormattedValue) and formatted else None
+            if size is not None:
+                yield Hit(
+                    node,
+                    f"`{size}` varies, and Dynamo fails on a size with a format once it is a symbol",
+                    "leave the format away, or make the text outside of the compiled code",
+                    "likely",
+                )
+                return
+        return
+    if not isinstance(node, ast.Call):
+        return
+    size = next((found for argument in node.args if (found := _varying(argument, view))), None)
+    if size is not None:
+        name = view.callee(node).removeprefix("builtins.")
+        of_text = view.callee(node) in TEXTS
+        yield Hit(
+            node,
+            f"`{size}` varies, and `{name}` has no form for a size that has become a symbol: the graph splits here",
+            f'write `f"{{{view.text(node.args[0])}}}"`, or make the text outside of the compiled code'
+            if of_text
+            else "compute it with operators or `math.sqrt`, or outside of the compiled code",
+            "likely",
+        )
+
+
+def _varying(part: ast.expr, view: View) -> str | None:
+    """The size, or the shape with a size, that differs from call to call and that `part` is made of."""
+    kinds = options(view.kind(part))
+    if all(isinstance(kind, Scalar) and kind.origin == "shape" for kind in kinds):
+        return view.text(part) if view.options.get("dynamic") is True else varying_size(part, view)
+    if not all(isinstance(kind, Sequence) and kind.form in ("size", "tuple", "list") for kind in kinds):
+        return None
+    for shape in ast.walk(part):
+        if isinstance(shape, ast.Attribute) and shape.attr == "shape" and isinstance(shape.value, ast.Name):
+            name = shape.value.id
+            if any(size_varies(name, dimension, view) for dimension in range(4)):
+                return view.text(shape)
+    return None
+
+
+BAD = (
+    Example(
+        code="""\
+import math
+
+import torch
+
+
+@torch.compile
+def grid(x):
+    side = math.isqrt(x.shape[0])  # ~
+    label = "n" + str(x.shape[0])  # ~
+    return x * side, label
+
+
+@torch.compile
+def described(x):
+    return x * 2, str(x.shape)  # ~
+
+
+def run():
+    for count in range(4, 8):
+        x = torch.ones(count)
+        grid(x)
+        described(x)
+""",
+        run="(run, [()])",
+        default="break",
+        fullgraph="break",
+        inside=True,
+    ),
+    Example(
+        code="""\
+import math
+
+import torch
+
+
+@torch.compile(dynamic=True)
+def blocks(x):
+    return x * math.gcd(x.shape[0], 4)  # ~
+
+
+def run():
+    blocks(torch.ones(6))
+""",
+        run="(run, [()])",
+        default="break",
+        fullgraph="break",
+        inside=True,
+    ),
+    Example(
+        code="""\
+import torch
+
+
+@torch.compile
+def labelled(x):
+    return x * 2, f"{x.shape[0]:03d}"  # ~
+
+
+def run():
+    for count in range(4, 8):
+        labelled(torch.ones(count))
+""",
+        inside=True,
+    ),
+)
+
+GOOD = (
+    Example(
+        code="""\
+import math
+
+import torch
+
+
+@torch.compile
+def grid(x):
+    return x * int(math.sqrt(x.shape[0])) * math.ceil(x.shape[0] / 2), str(x.shape[1]), math.gcd(x.shape[1], 2)
+
+
+def run():
+    for count in range(4, 8):
+        grid(torch.ones(count, 3))
+""",
+        run="(run, [()])",
+        default="recompile",
+        fullgraph="recompile",
+        inside=True,
+    ),
+)
