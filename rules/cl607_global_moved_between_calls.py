@@ -7,7 +7,8 @@ function of the file counts on or sets to a value that is not constant: `SETTING
 SCALE = scale`. Where that function calls nothing but to check or convert what it sets, and nobody in the file calls it,
 it may be called once: then the finding is `possible`. The same goes for a module-level list or set that another
 function adds to (`BANNED.append(token)`), if none takes anything out, and for a number or text of an object that a
-context manager puts into a global: `_context = ForwardContext(num_tokens)`.
+context manager puts into a global: `_context = ForwardContext(num_tokens)`. In a script it is also what a loop outside
+of its functions sets in the turns in which it calls what the file compiles.
 
 ## Why it costs
 
@@ -32,6 +33,7 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.questions import last_name
+from compilelint.static.facts.script_loops import globals_set_in_loops
 from compilelint.static.facts.state import (
     first_read,
     functions_in,
@@ -161,7 +163,9 @@ def _setters(node: ast.AST, module: ast.Module) -> list[tuple[int, ast.AST]]:
     if not (isinstance(node, (ast.Name, ast.Subscript)) and isinstance(node.ctx, ast.Load)):
         return []
     changing = globals_set(module)
-    return changing.get(node.id if isinstance(node, ast.Name) else ast.unparse(node), [])
+    set_in_loop = globals_set_in_loops(module).get(node.id) if isinstance(node, ast.Name) else None
+    setters = changing.get(node.id if isinstance(node, ast.Name) else ast.unparse(node), [])
+    return setters if set_in_loop is None else [*setters, (set_in_loop, module)]
 
 
 def _is_setting(value: Value) -> bool:

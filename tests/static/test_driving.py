@@ -441,3 +441,30 @@ def test_only_a_generator_takes_the_whole_function_with_it(call: str, hazard: st
     code = f"import torch\n@torch.compile\ndef step(x, parts=('a', 'bc')):\n    return x * {call}\n"
     found = [f for f in check({"main.py": code}) if f.rule == "CL529"]
     assert [(f.hazard, instead in f.instead) for f in found] == [(hazard, True)]
+
+
+SCRIPT = """\
+import torch
+
+STEP = 0
+
+@torch.compile
+def warmed(x):
+    if STEP < 3:
+        return x * 0.1
+    return x * 2
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "found"),
+    [
+        ("for step in range(5):\n    STEP = step\n    warmed(torch.ones(2))", ["CL607"]),
+        ("while STEP < 9:\n    STEP += 1\n    warmed(torch.ones(2))", ["CL607"]),
+        ("for step in range(5):\n    STEP = step\nwarmed(torch.ones(2))", []),
+        ("for step in range(5):\n    STEP = 4\n    warmed(torch.ones(2))", []),
+    ],
+)
+def test_a_global_that_a_loop_of_the_script_sets(loop: str, found: list[str]) -> None:
+    assert [finding.rule for finding in check(f"{SCRIPT}{loop}\n")] == found
