@@ -41,6 +41,7 @@ from compilelint.static.facts.state import (
     root_of,
     without_alias,
 )
+from compilelint.static.project.answers import about_file
 from compilelint.static.project.definitions import assignments
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import Instance, Mapping, Sequence, Tensor, Value, options
@@ -54,7 +55,16 @@ def changes(node: ast.AST, module: ast.Module) -> bool:
     """Whether a node may change something that it did not make."""
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Attribute) and node.func.attr in CHANGING
-    return isinstance(node, STORES)
+    if not isinstance(node, STORES):
+        return False
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return not all(isinstance(target, ast.Name) for target in targets) or rebinds(module)
+
+
+@about_file(False)
+def rebinds(module: ast.Module) -> bool:
+    """Whether functions of a file set variables that are not theirs."""
+    return any(isinstance(node, (ast.Global, ast.Nonlocal)) for node in nodes_in(module))
 
 
 WATCH = Watch(nodes=(ast.Call, *STORES), syntax=changes)
