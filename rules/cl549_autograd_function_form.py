@@ -21,7 +21,8 @@ or let the function take the tensor once. Return what was marked:
 ## Limits
 Functions with `setup_context`, `vmap`, `generate_vmap_rule`, `once_differentiable` or `custom_fwd` compile. Where no
 input needs a gradient, as under `torch.no_grad()`, `jvp` and tensors that come in twice compile as well, and
-`mark_dirty` in no form. Measured on torch 2.13.
+`mark_dirty` in no form. Torch 2.11 compiles one tensor twice and any `mark_dirty`. Measured on torch 2.11, 2.13 and
+2.14.
 
 ## References
 torch documentation: "Extending PyTorch", `torch.autograd.Function`. GB0144, GB0145, GB2464, GB6297.
@@ -38,16 +39,18 @@ from compilelint.static.values import Class, Partial, options, tensor_certainty
 
 HAZARD = "graph-break"
 WATCH = Watch(nodes=(ast.Call,), callees=lambda name: name == "torch.autograd.Function.apply")
+SHARED_INPUTS = (2, 13)
+"""From this torch on Dynamo tells inputs apart, and gives up where a tensor is two of them or comes back as another."""
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """At most one hit per call of `apply`."""
     if not isinstance(node, ast.Call):
         return
-    twice = _passed_twice(node, view)
+    twice = _passed_twice(node, view) if view.torch >= SHARED_INPUTS else None
     for function in _functions(node, view):
         forward_mode = next((name for name in ("jvp", "vjp") if name in _methods(function, view)), None)
-        dirty = _not_returned(function, view)
+        dirty = _not_returned(function, view) if view.torch >= SHARED_INPUTS else None
         if forward_mode is not None:
             yield Hit(
                 node,
