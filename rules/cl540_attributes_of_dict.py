@@ -31,12 +31,13 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.values import Class, Instance, options
+from compilelint.static.values import Class, Instance, Method, options
 
 HAZARD = "graph-break"
 WATCH = Watch(
     nodes=(ast.Attribute, ast.Call),
     syntax=lambda node, module: not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load),
+    kinds=lambda kind: isinstance(kind, Class) or (isinstance(kind, Method) and isinstance(kind.receiver, Instance)),
 )
 DICTS = ("dict", "OrderedDict")
 
