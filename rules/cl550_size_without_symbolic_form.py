@@ -2,13 +2,14 @@
 
 ## What it does
 Finds, in compiled code, `str(…)` and `repr(…)` of a size or shape and `math.isqrt`, `gcd`, `lcm`, `comb`, `perm`,
-`factorial`, `isnan`, `isinf` and `isfinite` of one, where driving code passes inputs of another size each time or the
-code is compiled with `dynamic=True`. And such a size with a format, `f"{x.shape[0]:03d}"`.
+`factorial`, `isnan`, `isinf`, `isfinite`, `isclose` and `divmod` of one, where driving code passes inputs of another
+size each time or the code is compiled with `dynamic=True`. And such a size with a format, `f"{x.shape[0]:03d}"`.
 
 ## Why it costs
 The first size is a constant, and compiles. The second one makes it a symbol, for which Dynamo has no text (GB0059,
 GB6053) and none of these functions (GB0208): the graph splits there from then on. A format makes Dynamo itself fail
-(`InternalTorchDynamoError`). Measured with sizes 4 to 9, on torch 2.11, 2.13 and 2.14; the format on 2.13.
+(`InternalTorchDynamoError`), and after `divmod` of a symbol, from torch 2.13 on, the function stays with Python
+(GB0088). Measured with sizes 4 to 9, on torch 2.11, 2.13 and 2.14; the format on 2.13.
 
 ## Write instead
 `f"{x.shape[0]}"`, which pins the size and compiles once for each; better, make the text outside. For numbers operators
@@ -34,10 +35,11 @@ from compilelint.static.values import Scalar, Sequence, options
 
 HAZARD = "graph-break"
 TEXTS = frozenset({"builtins.str", "builtins.repr"})
-NUMBERS = frozenset(f"math.{name}" for name in "isqrt gcd lcm comb perm factorial isnan isinf isfinite".split())
+NUMBERS = frozenset(f"math.{name}" for name in "isqrt gcd lcm comb perm factorial isnan isinf isfinite isclose".split())
+DIVMOD = "builtins.divmod"
 WATCH = Watch(
     nodes=(ast.Call, ast.JoinedStr),
-    callees=lambda name: name in TEXTS or name in NUMBERS,
+    callees=lambda name: name in TEXTS or name in NUMBERS or name == DIVMOD,
     syntax=lambda node, module: isinstance(node, ast.JoinedStr),
 )
 
@@ -63,13 +65,16 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if size is not None:
         name = view.callee(node).removeprefix("builtins.")
         of_text = view.callee(node) in TEXTS
+        given_up = name == "divmod" and view.torch >= (2, 13)
+        then = "the whole function runs uncompiled" if given_up else "the graph splits here"
         yield Hit(
             node,
-            f"`{size}` varies, and `{name}` has no form for a size that has become a symbol: the graph splits here",
+            f"`{size}` varies, and `{name}` has no form for a size that has become a symbol: {then}",
             f'write `f"{{{view.text(node.args[0])}}}"`, or make the text outside of the compiled code'
             if of_text
             else "compute it with operators or `math.sqrt`, or outside of the compiled code",
             "likely",
+            hazard="frame-skip" if given_up else None,
         )
 
 
@@ -136,6 +141,25 @@ def run():
 """,
         run="(run, [()])",
         default="break",
+        fullgraph="break",
+        inside=True,
+    ),
+    Example(
+        code="""\
+import torch
+
+
+@torch.compile(dynamic=True)
+def padded(x):
+    rows, rest = divmod(x.shape[0], 4)  # ~
+    return x * rows + rest
+
+
+def run():
+    padded(torch.ones(6))
+""",
+        run="(run, [()])",
+        default="skip",
         fullgraph="break",
         inside=True,
     ),
