@@ -690,3 +690,21 @@ def finish(x, parts):
         )
         == ()
     )
+
+
+def test_a_parameter_that_is_compared_with_an_object_of_a_library_is_no_tensor():
+    assert (
+        check(
+            """\
+from fractions import Fraction
+import torch
+
+@torch.compile
+def resampled(x, rate):
+    if rate > Fraction(1, 2):
+        x = x * 2
+    return x
+"""
+        )
+        == ()
+    )

@@ -13,6 +13,7 @@ from compilelint.static.values import (
     Array,
     Const,
     Element,
+    ExternalInstance,
     Instance,
     Mapping,
     Scalar,
@@ -190,8 +191,8 @@ def _compare(left: Value, op: ast.cmpop, right: Value) -> Value:
             return Scalar("bool")
         if other == Scalar("object") and _guessed(left, right):
             return Scalar("bool")  # what was taken for a tensor is a member of an enumeration
-        if is_dtype(other):
-            return Scalar("bool")  # what was taken for a tensor is a dtype
+        if is_dtype(other) or (isinstance(other, ExternalInstance) and _guessed(left, right)):
+            return Scalar("bool")  # what was taken for a tensor is a dtype, a `Fraction`, a `slice`
         return tensor_result(left, right, "bool")
     if isinstance(left, Array) or isinstance(right, Array):
         return Array("bool", _rank(left, right))
