@@ -13,7 +13,7 @@ The method: `x.numel()`, `x.is_contiguous()`, `x.dim()`. `torch.ops.aten.sym_siz
 For `is_non_overlapping_and_dense`, which has no method, compare `x.stride()` with what it has to be.
 
 ## Limits
-Measured on torch 2.13. The list that `torch.ops.aten.size(x)` gives is not looked at.
+Measured on torch 2.11, 2.13 and 2.14. The list that `torch.ops.aten.size(x)` gives is not looked at.
 
 ## References
 GB0208 in torch's graph-break registry.
