@@ -17,9 +17,10 @@ Return it, and keep it outside:
     self.loss = loss
 
 ## Limits
-Tensors that are written in place (`self.count.add_(1)`) compile. Attributes set to numbers, texts and None split the
-graph at the call of `checkpoint` if they change (GB4413) and are not looked for. Where a flag such as
-`self.gradient_checkpointing` asks for it, this is possible only. Measured on torch 2.11, 2.13 and 2.14.
+Tensors that are written in place (`self.count.add_(1)`) compile, and so does a new `.data` for one. Attributes set to
+numbers, texts and None split the graph at the call of `checkpoint` if they change (GB4413) and are not looked for.
+Where a flag such as `self.gradient_checkpointing` asks for it, this is possible only. Measured on torch 2.11, 2.13 and
+2.14.
 
 ## References
 PyTorch documentation: "torch.utils.checkpoint". GB0067.
@@ -44,7 +45,7 @@ from compilelint.static.facts.state import (
 from compilelint.static.project.answers import about_file
 from compilelint.static.project.definitions import assignments
 from compilelint.static.project.syntax import nodes_in
-from compilelint.static.values import Instance, Mapping, Sequence, Tensor, Value, options
+from compilelint.static.values import Instance, Mapping, Sequence, Tensor, Value, options, tensor_certainty
 
 HAZARD = "graph-break"
 CHANGING = GROWING | SHRINKING | {"update", "setdefault", "add", "insert"}
@@ -107,6 +108,8 @@ def _changed(node: ast.AST, view: View) -> Iterator[ast.expr]:
 
 
 def _stored(target: ast.expr, value: Value, view: View) -> Iterator[ast.expr]:
+    if isinstance(target, ast.Attribute) and target.attr == "data" and tensor_certainty(view.kind(target.value)):
+        return
     if isinstance(target, ast.Subscript) and _is_container(view.kind(target.value)):
         yield target.value
     elif (isinstance(target, ast.Attribute) and _is_object(value)) or isinstance(target, ast.Name):
@@ -128,7 +131,7 @@ def _is_object(value: Value) -> bool:
 def _is_from_outside(place: ast.expr, under: Checkpointed, view: View) -> bool:
     """Whether what is changed was there before the checkpointed function was called."""
     if isinstance(place, ast.Name) and isinstance(place.ctx, ast.Store):
-        return _is_declared(place.id, view)
+        return _is_declared(place.id, under, view)
     root = root_of(without_alias(place, view))
     if not isinstance(root, ast.Name):
         return False
@@ -140,9 +143,10 @@ def _is_from_outside(place: ast.expr, under: Checkpointed, view: View) -> bool:
     return under.direct and (not mine or root.id in parameters(view.function))
 
 
-def _is_declared(name: str, view: View) -> bool:
+def _is_declared(name: str, under: Checkpointed, view: View) -> bool:
     """Whether a variable is a global, or one of the function around the checkpointed one."""
-    return any(isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names for node in nodes_in(view.function))
+    outer = (ast.Global, ast.Nonlocal) if under.direct else (ast.Global,)
+    return any(isinstance(node, outer) and name in node.names for node in own_nodes(view.function))
 
 
 BAD = (
@@ -235,11 +239,19 @@ class Router(nn.Module):
     def route(self, x):
         weights = self.gate(x).softmax(-1)
         self.load.add_(weights.detach().mean(0))
+        self.load.data = self.load.data * 0.5
+        total = x
+
+        def gather(row):
+            nonlocal total
+            total = total + row
+
+        gather(weights)
         rows, sums = [], {}
         for row in weights:
             rows.append(row)
         sums["all"] = torch.stack(rows)
-        return x * sums["all"], weights.square().mean()
+        return total * sums["all"], weights.square().mean()
 
     def forward(self, x):
         x, loss = checkpoint(self.route, x, use_reentrant=False)

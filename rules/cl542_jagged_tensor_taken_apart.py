@@ -1,8 +1,9 @@
 """Taking a jagged nested tensor apart into its sequences reads their lengths back and splits the graph.
 
 ## What it does
-Finds `unbind`, `chunk`, `list(…)`, an index and a loop over a nested tensor of the jagged layout that the function
-makes, by `torch.nested.nested_tensor_from_jagged` or with `layout=torch.jagged`, in code that Dynamo traces.
+Finds `unbind`, `chunk` along the sequences, `list(…)`, an index and a loop over a nested tensor of the jagged layout
+that the function makes, by `torch.nested.nested_tensor_from_jagged` or with `layout=torch.jagged`, in code that Dynamo
+traces.
 
 ## Why it costs
 Where one sequence ends and the next begins stands in a tensor of offsets. To make tensors of single sequences their
@@ -18,7 +19,8 @@ Compute on the nested tensor as a whole, which compiles, on `values()` and `offs
 and take it apart behind the compiled function.
 
 ## Limits
-Nested tensors that come in from outside are not told from others. Measured on torch 2.11, 2.13 and 2.14.
+`chunk` along another dimension, as of queries, keys and values that one layer made, compiles. Nested tensors that come
+in from outside are not told from others. Measured on torch 2.11, 2.13 and 2.14.
 
 ## References
 torch documentation: "torch.nested". GB0033.
@@ -33,7 +35,7 @@ from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.questions import assigned_to, last_name
 from compilelint.static.project.answers import about_file
 from compilelint.static.project.syntax import nodes_in
-from compilelint.static.values import Const, External, Scalar
+from compilelint.static.values import Const, External, Scalar, constant
 
 HAZARD = "graph-break"
 FROM_JAGGED = "torch.nested.nested_tensor_from_jagged"
@@ -85,9 +87,19 @@ def _taken_apart(node: ast.AST, view: View) -> ast.expr | None:
         return node.value if isinstance(index, (Const, Scalar)) and index.type == "int" else None
     if not isinstance(node, ast.Call):
         return None
-    if view.callee(node) in ("torch.unbind", "torch.chunk", "builtins.list", "builtins.tuple"):
+    of_module = view.callee(node) in ("torch.unbind", "torch.chunk", "builtins.list", "builtins.tuple")
+    if not _is_along_sequences(node, view, int(of_module)):
+        return None
+    if of_module:
         return node.args[0] if node.args else None
     return node.func.value if isinstance(node.func, ast.Attribute) else None
+
+
+def _is_along_sequences(call: ast.Call, view: View, first: int) -> bool:
+    """Whether a call takes apart the dimension of the sequences, and not one that all of them have alike."""
+    position = first + (1 if last_name(call.func) == "chunk" else 0)
+    dimension = view.argument(call, position, "dim")
+    return dimension is None or view.kind(dimension) == constant(0)
 
 
 def is_jagged(node: ast.expr, view: View, steps: int = MOST_STEPS) -> bool:
@@ -164,7 +176,9 @@ class Pool(nn.Module):
         lengths = nested.offsets().diff()
         padded = (nested * 2).to_padded_tensor(0.0)
         rows = padded.unbind()
-        return padded[0].sum() + rows[1].sum() + lengths[0] + nested[..., 0].values().sum() + len(nested)
+        left, right = nested.chunk(2, dim=-1)
+        both = (left + right).values().sum()
+        return both + padded[0].sum() + rows[1].sum() + lengths[0] + nested[..., 0].values().sum() + len(nested)
 """,
         run="(Pool(), [(torch.ones(5, 4), torch.tensor([0, 2, 5]))])",
         default="clean",

@@ -16,7 +16,7 @@ The formula, which is short and has no checks in it:
     kl = 0.5 * (mean.square() + log_var.exp() - log_var - 1.0)
 
 or have torch look it up before the code is compiled: `kl_divergence(Normal(0.0, 1.0), Normal(0.0, 1.0))` where the file
-is imported.
+is imported, or in an `__init__`.
 
 ## Limits
 A `Categorical` has one formula and compiles. What other code asked before is not known here. Measured on torch 2.11,
@@ -32,6 +32,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.questions import last_name
 from compilelint.static.project.answers import about_file
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import ExternalInstance, options
@@ -47,7 +48,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     asked = [option for argument in node.args for option in options(view.kind(argument))]
     known = [option.name.rpartition(".")[2] for option in asked if isinstance(option, ExternalInstance)]
-    if known and SEVERAL.issuperset(known) and not view.fact(_asks_on_import):
+    if known and SEVERAL.issuperset(known) and not view.fact(_asks_before):
         yield Hit(
             node,
             f"`{view.text(node)}` is the first to ask for the formula of two classes: Dynamo does not trace how torch"
@@ -58,14 +59,15 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 
 @about_file(False)
-def _asks_on_import(module: ast.Module) -> bool:
-    """Whether the file calls `kl_divergence` outside of its functions and classes."""
+def _asks_before(module: ast.Module) -> bool:
+    """Whether the file calls `kl_divergence` in an `__init__`, or outside of its functions and classes."""
     definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    early: list[ast.AST] = [statement for statement in module.body if not isinstance(statement, definitions)]
+    early += [node for node in nodes_in(module) if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
     return any(
-        isinstance(part, ast.Call) and ast.unparse(part.func).endswith("kl_divergence")
-        for statement in module.body
-        if not isinstance(statement, definitions)
-        for part in nodes_in(statement)
+        isinstance(part, ast.Call) and last_name(part.func) == "kl_divergence"
+        for around in early
+        for part in nodes_in(around)
     )
 
 

@@ -31,11 +31,13 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.passed_sizes import size_varies, varying_size
+from compilelint.static.facts.tensors import on_error_path
 from compilelint.static.values import Scalar, Sequence, options
 
 HAZARD = "graph-break"
 TEXTS = frozenset({"builtins.str", "builtins.repr"})
 NUMBERS = frozenset(f"math.{name}" for name in "isqrt gcd lcm comb perm factorial isnan isinf isfinite isclose".split())
+MOST_DIMENSIONS = 4
 DIVMOD = "builtins.divmod"
 WATCH = Watch(
     nodes=(ast.Call, ast.JoinedStr),
@@ -45,7 +47,9 @@ WATCH = Watch(
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
-    """One hit per text or number that is made of a size which varies."""
+    """One hit per text or number that is made of a size which varies, and not only to be told in an error."""
+    if on_error_path(node, view):
+        return
     if isinstance(node, ast.JoinedStr):
         for part in node.values:
             formatted = isinstance(part, ast.FormattedValue) and part.format_spec is not None and part.conversion == -1
@@ -85,12 +89,27 @@ def _varying(part: ast.expr, view: View) -> str | None:
         return view.text(part) if view.options.get("dynamic") is True else varying_size(part, view)
     if not all(isinstance(kind, Sequence) and kind.form in ("size", "tuple", "list") for kind in kinds):
         return None
+    slices = {node.value: node.slice for node in ast.walk(part) if isinstance(node, ast.Subscript)}
     for shape in ast.walk(part):
         if isinstance(shape, ast.Attribute) and shape.attr == "shape" and isinstance(shape.value, ast.Name):
             name = shape.value.id
-            if any(size_varies(name, dimension, view) for dimension in range(4)):
+            if any(size_varies(name, dimension, view) for dimension in _dimensions(slices.get(shape))):
                 return view.text(shape)
     return None
+
+
+def _dimensions(index: ast.expr | None) -> list[int]:
+    """The dimensions, among the first ones, that an index of a shape leaves: all but the first for `x.shape[1:]`."""
+    every = [*range(MOST_DIMENSIONS)]
+    if index is None:
+        return every
+    try:
+        if not isinstance(index, ast.Slice):
+            return [ast.literal_eval(index)]
+        bounds = [ast.literal_eval(bound) if bound else None for bound in (index.lower, index.upper, index.step)]
+    except ValueError:
+        return []
+    return every[slice(*bounds)]
 
 
 BAD = (
@@ -105,7 +124,7 @@ import torch
 def grid(x):
     side = math.isqrt(x.shape[0])  # ~
     label = "n" + str(x.shape[0])  # ~
-    return x * side, label
+    return x * side, label, str([x.shape[0]])  # ~
 
 
 @torch.compile
@@ -191,7 +210,10 @@ import torch
 
 @torch.compile
 def grid(x):
-    return x * int(math.sqrt(x.shape[0])) * math.ceil(x.shape[0] / 2), str(x.shape[1]), math.gcd(x.shape[1], 2)
+    if x.shape[0] < 2:
+        raise ValueError("too few: " + str(x.shape[0]))
+    texts = str(x.shape[1]), str(x.shape[1:])
+    return x * int(math.sqrt(x.shape[0])) * math.ceil(x.shape[0] / 2), texts, math.gcd(x.shape[1], 2)
 
 
 def run():

@@ -13,7 +13,8 @@ A variable of the file or an attribute of a module or object, and better one tha
 A warning that is to come once belongs before the compiled code as well.
 
 ## Limits
-Attributes of objects and of imported Python modules may be set, and reading one of a function compiles. Torch 2.14
+Attributes of objects, of imported Python modules and of functions that the compiled code makes itself may be set, and
+reading one of a function compiles. Torch 2.14
 compiles setting them too. Measured on torch 2.11, 2.13 and 2.14.
 
 ## References
@@ -26,7 +27,8 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.values import Function, options
+from compilelint.static.project.syntax import nodes_in
+from compilelint.static.values import Function, Value, options
 
 HAZARD = "graph-break"
 WATCH = Watch(nodes=(ast.Assign, ast.AugAssign), syntax=lambda node, module: bool(_places(node)))
@@ -35,12 +37,20 @@ WATCH = Watch(nodes=(ast.Assign, ast.AugAssign), syntax=lambda node, module: boo
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per attribute that is set."""
     for place in _places(node) if view.torch < (2, 14) else ():
-        if all(isinstance(option, Function) and option.bound is None for option in options(view.kind(place.value))):
+        if all(_was_there(option, view) for option in options(view.kind(place.value))):
             yield Hit(
                 place,
                 f"`{view.text(place)}` is set on a function, which Dynamo does not follow: the graph splits here",
                 "keep it in a variable of the file or an attribute of an object, and set it outside the compiled code",
             )
+
+
+def _was_there(value: Value, view: View) -> bool:
+    """Whether a value is a function of the project that the function at hand does not make itself."""
+    if not isinstance(value, Function) or value.bound is not None:
+        return False
+    definition = view.definition(value)
+    return definition is view.function or all(node is not definition for node in nodes_in(view.function))
 
 
 def _places(node: ast.AST) -> list[ast.Attribute]:
@@ -97,7 +107,12 @@ STATE = State()
 def scale(x):
     settings.used = True
     STATE.used = True
-    return x * scale.factor
+
+    def halved(y):
+        return y * halved.factor
+
+    halved.factor = 0.5
+    return halved(x * scale.factor)
 
 
 scale.factor = 2.0

@@ -42,12 +42,13 @@ def size_varies(name: str, dimension: int, view: View, asked: frozenset[str] = f
 
 
 def _from_the_other_end(name: str, dimension: int, view: View) -> int | None:
-    """`-1` for dimension 2 of 3, and the other way round; None where the number of dimensions is not known."""
+    """`-1` for dimension 2 of 3, and the other way round; None where there is none or their number is not known."""
     for node in own_nodes(view.function):
         if isinstance(node, ast.Name) and node.id == name:
             for option in options(view.kind(node)):
                 if isinstance(option, Tensor) and option.rank is not None:
-                    return dimension - option.rank if dimension >= 0 else dimension + option.rank
+                    other = dimension - option.rank if dimension >= 0 else dimension + option.rank
+                    return other if (other < 0) == (dimension >= 0) else None
     return None
 
 
