@@ -1,4 +1,4 @@
-"""What an object counts that a module keeps, where each call starts the object anew, or moves back what it moved on."""
+"""What counts only where a call begins anew with an object, or where what it calls always breaks."""
 
 from __future__ import annotations
 
@@ -70,3 +70,46 @@ class Encoder(nn.Module):
 def test_what_counts_on_from_call_to_call(body: str, counts: bool) -> None:
     found = check({"model.py": TEXT + textwrap.indent(body + "\nreturn x\n", "        ")})
     assert ("CL601" in {finding.rule for finding in found}) is counts
+
+
+@pytest.mark.parametrize(
+    ("body", "counts"),
+    [
+        ("print(self.values)", True),
+        ("if given is None:\n    return self.values\nprint(self.values)", False),
+        ("if True:\n    print(self.values)\n    return self.values", True),
+        ("if False:\n    return self.values\nprint(self.values)", True),
+        ("if given is None:\n    raise ValueError(given)\nprint(self.values)", True),
+        ("for value in (1, 2):\n    if given:\n        break\n    print(value)", False),
+        ("for value in (1, 2):\n    if given:\n        break\nprint(self.values)", True),
+        ("found = [print(value) for value in (1, 2) if given]", False),
+        ("found = [print(value) for value in (1, 2)]", True),
+    ],
+)
+def test_a_method_that_may_return_before_it_breaks_does_not_always_break(body: str, counts: bool) -> None:
+    method = textwrap.indent(f"{body}\nreturn self.values\n", "        ")
+    found = check({"model.py": SOLVER + method})
+    assert ("CL538" in {finding.rule for finding in found}) is counts
+
+
+SOLVER = """\
+import torch
+from torch import nn
+
+
+class Solver(nn.Module):
+    def __init__(self, given):
+        super().__init__()
+        self.given = given
+
+    def forward(self, x):
+        state = State(x.sin())
+        return state.settled(self.given) + 1
+
+
+class State:
+    def __init__(self, values):
+        self.values = values
+
+    def settled(self, given):
+"""

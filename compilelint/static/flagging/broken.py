@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeAlias
 
 from compilelint.model import CONFIDENCES, Finding
 from compilelint.static.facts.questions import last_name
 from compilelint.static.flagging.combine import Key
+from compilelint.static.flagging.view import ScopeNodes
 from compilelint.static.project.definitions import FunctionRef
 from compilelint.static.tracer.frame import Frame
 from compilelint.static.values import UNKNOWN, Const, options
 
-Parents: TypeAlias = Mapping[ast.AST, ast.AST]
-"""The syntax node around each node of a function."""
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_EXITS = (ast.Return, ast.Break, ast.Continue)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 class Broken:
@@ -31,8 +32,8 @@ class Broken:
         self._always_breaking: set[FunctionRef] = set()
         self._waiting: dict[Key, tuple[Finding, FunctionRef, FunctionRef | None]] = {}
 
-    def note_call(self, frame: Frame, parents: Callable[[Frame], Parents]) -> None:
-        """Note who called the function of a compiled frame; `parents` gives what is around the nodes of a frame."""
+    def note_call(self, frame: Frame, nodes_of: Callable[[Frame], ScopeNodes]) -> None:
+        """Note who called the function of a compiled frame."""
         if frame.mode != "compiled":
             return
         caller = frame.caller
@@ -41,17 +42,17 @@ class Broken:
             if (
                 frame.site is not None
                 and _is_named(frame, caller)
-                and _runs_always(frame.site, caller, parents(caller))
+                and _runs_always(frame.site, caller, nodes_of(caller))
             ):
                 self._always_calling.setdefault(frame.ref, set()).add(caller.ref)
         if not _may_be_no_call(frame):
             self._called_for_sure.add(frame.ref)
 
-    def note_break(self, node: ast.expr | ast.stmt, frame: Frame, parents: Parents) -> None:
+    def note_break(self, node: ast.expr | ast.stmt, frame: Frame, nodes: ScopeNodes) -> None:
         """Note a break that was found in a compiled frame."""
         if frame.mode == "compiled":
             self._breaking.add(frame.ref)
-            if _runs_always(node, frame, parents):
+            if _runs_always(node, frame, nodes):
                 self._always_breaking.add(frame.ref)
 
     def wait(self, key: Key, finding: Finding, frame: Frame, called: FunctionRef | None) -> None:
@@ -103,19 +104,48 @@ def _is_named(frame: Frame, caller: Frame) -> bool:
     return called is not None and name in (last_name(called), "__init__")
 
 
-def _runs_always(node: ast.AST, frame: Frame, parents: Parents) -> bool:
+def _runs_always(node: ast.AST, frame: Frame, nodes: ScopeNodes) -> bool:
     """Whether no test that kinds leave open, and no handler, decides if a node of a function runs."""
+    if any(_is_open(around, below, frame) for around, below in _ways_up(node, frame, nodes.parent)):
+        return False
+    exits = (found for kind in _EXITS for found in nodes.by_type.get(kind, ()))
+    return not any(_leads_past(found, node, frame, nodes.parent) for found in exits)
+
+
+def _ways_up(node: ast.AST, frame: Frame, parents: Mapping[ast.AST, ast.AST]) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """What is around a node in its function, innermost first, each with the part of it in which the node stands."""
     below = node
     while (around := parents.get(below)) is not None and around is not frame.ref.node:
-        if isinstance(around, (ast.If, ast.IfExp, ast.While)):
-            if below is not around.test and not isinstance(frame.kinds.get(around.test), Const):
-                return False
-        elif isinstance(around, (ast.ExceptHandler, ast.match_case)) or (
-            isinstance(around, ast.BoolOp) and below is not around.values[0]
-        ):
-            return False
+        yield around, below
         below = around
-    return True
+
+
+def _is_open(around: ast.AST, below: ast.AST, frame: Frame) -> bool:
+    """Whether nobody knows that a part of a statement or expression runs where that does."""
+    if isinstance(around, (ast.If, ast.IfExp, ast.While)):
+        return below is not around.test and not isinstance(frame.kinds.get(around.test), Const)
+    if isinstance(around, _COMPREHENSIONS):
+        return not isinstance(below, ast.comprehension) and any(part.ifs for part in around.generators)
+    if isinstance(around, ast.BoolOp):
+        return below is not around.values[0]
+    return isinstance(around, (ast.ExceptHandler, ast.match_case))
+
+
+def _leads_past(leaving: ast.AST, node: ast.AST, frame: Frame, parents: Mapping[ast.AST, ast.AST]) -> bool:
+    """Whether a `return`, `break` or `continue` above a node may keep it from being run."""
+    if getattr(leaving, "end_lineno", 0) >= getattr(node, "lineno", 0):
+        return False
+    ways = [*_ways_up(leaving, frame, parents)]
+    if any(_is_dead(around, below, frame) for around, below in ways):
+        return False
+    loop = next((around for around, _ in ways if isinstance(around, _LOOPS)), None)
+    return isinstance(leaving, ast.Return) or any(around is loop for around, _ in _ways_up(node, frame, parents))
+
+
+def _is_dead(around: ast.AST, below: ast.AST, frame: Frame) -> bool:
+    """Whether a statement stands in the branch that is not taken."""
+    test = frame.kinds.get(around.test) if isinstance(around, ast.If) and below is not around.test else None
+    return isinstance(test, Const) and bool(test.value) != (below in getattr(around, "body", ()))
 
 
 def _is_init(ref: FunctionRef) -> bool:

@@ -74,7 +74,7 @@ class Flagger:
         """Ask the rules about one finished frame."""
         if frame.module.name not in self._linted:
             return
-        self._broken.note_call(frame, lambda caller: self._dispatch.nodes_of(_scope(caller)).parent)
+        self._broken.note_call(frame, lambda caller: self._dispatch.nodes_of(_scope(caller)))
         scope = _scope(frame)
         for region in _REGIONS.get(frame.mode, ()):
             view = FrameView(frame, region, scope, self._dispatch.nodes_of(scope), self._engine)
@@ -167,7 +167,7 @@ class Flagger:
             return
         self._found[key] = finding
         if hazard in ("graph-break", "frame-skip") and confidence != "possible":
-            self._broken.note_break(hit.node, view.frame, view.nodes.parent)
+            self._broken.note_break(hit.node, view.frame, view.nodes)
 
     def findings(self) -> tuple[Finding, ...]:
         """Everything found so far, in the order it was found, then what hangs on that; see `combined`."""
