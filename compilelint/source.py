@@ -62,11 +62,14 @@ class Sources:
             return ""
 
     def may_hold(self, path: str, words: Iterable[bytes]) -> bool:
-        """Whether one of some ASCII words may stand in the text; False where the bytes of the file have none."""
+        """Whether one of some ASCII words in small letters may stand in the text, in whatever letters.
+
+        False where the bytes of the file have none.
+        """
         if path in self._given or is_notebook(path):
             return True
         try:
-            data = (self.cwd / path).read_bytes()
+            data = (self.cwd / path).read_bytes().lower()
         except (OSError, ValueError):
             return False
         return any(word in data for word in words)

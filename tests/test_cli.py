@@ -390,3 +390,15 @@ def test_outcomes_are_kept_where_one_says_and_cleaned(
     (tmp_path / "compilelint.toml").write_text('cache-dir = "kept"')
     assert main(["clean"]) == 0
     assert not (tmp_path / "kept").exists()
+
+
+@pytest.mark.parametrize("comment", ["noqa: CL201", "NOQA: CL201", "CompileLint: ignore[CL201]"])
+def test_a_finding_is_held_back_in_whatever_letters(
+    comment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("model.py").write_text(
+        f"import torch\n\n\n@torch.compile\ndef f(x):\n    return x.sum().item()  # {comment}\n"
+    )
+    assert main(["--no-cache"]) == 0, capsys.readouterr().out
+    assert main([]) == 0, capsys.readouterr().out

@@ -28,7 +28,7 @@ from compilelint.sift import RUNTIME_CARD, SUPPRESSION_CARD
 OURS = re.compile(r"#\s*compilelint\s*:\s*(?P<verb>[\w-]*)\s*(?:\[(?P<codes>[^\]]*)\])?", re.IGNORECASE)
 NOQA = re.compile(r"#\s*noqa\s*:\s*(?P<codes>[A-Z]+\d+(?:[,\s]+[A-Z]+\d+)*)", re.IGNORECASE)
 WORDS = (b"compilelint", b"noqa")
-"""A file without any of these holds no such comment."""
+"""A file without any of these, in small letters or capitals, holds no such comment."""
 VERBS = ("ignore", "ignore-file")
 
 

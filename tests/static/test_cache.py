@@ -547,7 +547,7 @@ def test_files_that_hold_none_of_some_words_are_known_without_reading_them(
     monkeypatch.setattr(Path, "read_bytes", lambda path: (read.append(path), as_it_is(path))[1])
     assert without() == {"first", "lib"}
     assert read and {*two_users}.isdisjoint(read)  # its own entry alone
-    two_users[0].write_text(USER.format("f(x)  # noqa"))
+    two_users[0].write_text(USER.format("f(x)  # NoQA"))
     assert without() == {"lib"}
     two_users[1].write_text(USER.format("f(x)"))
     assert without() == {"second", "lib"}

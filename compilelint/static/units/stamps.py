@@ -32,7 +32,7 @@ def stamp_of(path: str, started: int) -> str:
 
 
 class Texts:
-    """The contents of files by path, and which of them hold none of some `words`."""
+    """The contents of files by path, and which of them hold none of some `words`, which are in small letters."""
 
     def __init__(self, words: Collection[bytes]) -> None:
         self._words = words
@@ -80,6 +80,7 @@ class Texts:
             data = Path(path).read_bytes()
         except OSError:
             return ""
-        if self._words and not any(word in data for word in self._words) and not is_notebook(path):
+        text = data.lower()
+        if self._words and not any(word in text for word in self._words) and not is_notebook(path):
             self.with_words.discard(path)
         return digest_of(data)
