@@ -91,3 +91,38 @@ def test_a_flag_that_driving_code_sets_may_be_on(value: str, found: list[str]) -
     assert (
         sorted({finding.rule for finding in check({"main.py": FLAGGED.replace("{value}", value)})} - {"CL617"}) == found
     )
+
+
+GIVEN = """
+import functools
+import torch
+
+
+def scale(kept, x, by):
+    return x * by * kept
+
+
+def shift(x, by):
+    return x + by
+
+
+def run(x, way):
+    {made}
+    for i in range(9):
+        x = compiled(x, i)
+    return x
+"""
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "compiled = torch.compile(functools.partial(scale, x){options})",
+        "compiled = torch.compile(shift if way else functools.partial(scale, x){options})",
+    ],
+)
+def test_options_are_those_of_each_function_that_may_be_compiled(made: str) -> None:
+    def functions(options: str) -> set[str]:
+        return {f.function for f in check({"model.py": GIVEN.format(made=made.format(options=options))})}
+
+    assert functions("") and not functions(", dynamic=True")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 
@@ -347,6 +348,14 @@ def entered(compiled: Value, frame: Frame) -> Value:
     if not isinstance(compiled, Instance):
         return compiled
     return get(compiled, entry_of(compiled, frame.tracer.program), frame)
+
+
+def starts(compiled: Value, frame: Frame) -> Iterator[Function]:
+    """The functions in which all the regions start that torch.compile may make of a value, of a partial its own."""
+    for option in options(compiled):
+        function = entered(option.function if isinstance(option, Partial) else option, frame)
+        if isinstance(function, Function):
+            yield function
 
 
 def is_opaque(ref: FunctionRef) -> bool:

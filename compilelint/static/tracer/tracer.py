@@ -140,8 +140,7 @@ class Tracer:
         compiled = Compiled(inner)
         noting.note_compilation(inner, node, frame)
         options = regime.compile_options(keywords, frame.module)
-        function = attributes.entered(inner, frame)
-        if isinstance(function, Function):
+        for function in attributes.starts(inner, frame):
             self.compile_options.setdefault(function.ref, {}).update(options)
         line = getattr(node, "lineno", frame.ref.line)
         why = f"compiled by torch.compile at {self.display(frame.module)}:{line}"
