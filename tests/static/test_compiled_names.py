@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from compilelint.static.project.compiled_names import called_name, compiled_names, is_compiled
+from compilelint.static.project.compiled_names import called_name, compiled_names, compiles_parameter, is_compiled
 
 BOUND = {
     "a variable": ("step = torch.compile(model)", "step"),
@@ -100,3 +100,25 @@ def test_a_variable_of_another_function_only_shares_the_name(name: str) -> None:
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "other"]
     calls = [node for node in ast.walk(functions[0]) if isinstance(node, ast.Call) and called_name(node.func) == "net"]
     assert [is_compiled(call.func, functions[0], tree) for call in calls] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("body", "compiles"),
+    [
+        ("return torch.compile(f)(x)", {"f"}),
+        ("return torch.compile(model=f)(x)", {"f"}),
+        ("return torch.compile(dynamic=True)(f)(x)", {"f"}),
+        ("return torch._dynamo.optimize('eager')(f)(x)", {"f"}),
+        ("return torch._dynamo.optimize(f)(net)(x)", set()),
+        ("return timed(torch.compile(net), f, x)", set()),
+        ("return torch.compile(net)(f)(x)", set()),
+        ("return re.compile(f).match(x)", set()),
+    ],
+)
+def test_what_a_function_is_given_to_compile(body: str, compiles: set[str]) -> None:
+    def asked(given: str) -> bool:
+        function = ast.parse(f"def run({given}):\n    {body}\n").body[0]
+        assert isinstance(function, ast.FunctionDef)
+        return compiles_parameter(function)
+
+    assert {given for given in ("f", "x") if asked(given)} == compiles

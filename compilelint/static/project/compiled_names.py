@@ -112,11 +112,25 @@ def compiles_parameter(function: FunctionNode | ast.Lambda) -> bool:
     given = {parameter.arg for parameter in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
     given -= {"self", "cls"}
     return any(
-        isinstance(node, ast.Call)
-        and _compiles(node.func if isinstance(node.func, ast.Call) else node)
-        and any(isinstance(argument, ast.Name) and argument.id in given for argument in node.args)
+        isinstance(argument, ast.Name) and argument.id in given
         for node in nodes_in(function)
+        if isinstance(node, ast.Call) and _takes_model(node.func)
+        for argument in (*node.args, *_models(node))
     )
+
+
+def _takes_model(function: ast.expr) -> bool:
+    """Whether a call of it compiles what it is given: `torch.compile`, `torch.compile(dynamic=True)`, but not what
+    `torch.compile(step)` gives."""
+    if isinstance(function, ast.Call):
+        maker = function.func
+        is_maker = isinstance(maker, ast.Attribute) and _is_compiler(maker)
+        return is_maker and (_is_optimize(maker) or not (function.args or _models(function)))
+    return isinstance(function, ast.Attribute) and _is_compiler(function) and not _is_optimize(function)
+
+
+def _models(call: ast.Call) -> list[ast.expr]:
+    return [keyword.value for keyword in call.keywords if keyword.arg == "model"]
 
 
 def _compiles(node: ast.expr) -> bool:
@@ -129,9 +143,13 @@ def _compiles(node: ast.expr) -> bool:
 def _is_compiler(function: ast.Attribute) -> bool:
     """Whether a call of it compiles: `torch.compile`, `model.compile`, `torch._dynamo.optimize`."""
     owner = ast.unparse(function.value)
-    if function.attr in ("optimize", "optimize_assert"):
+    if _is_optimize(function):
         return owner.endswith("dynamo")
     return function.attr == "compile" and owner not in ("re", "regex")
+
+
+def _is_optimize(function: ast.expr) -> bool:
+    return isinstance(function, ast.Attribute) and function.attr in ("optimize", "optimize_assert")
 
 
 def _set_by(call: ast.Call) -> set[str]:
