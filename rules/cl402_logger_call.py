@@ -38,6 +38,7 @@ from collections.abc import Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.questions import last_name
 from compilelint.static.flagging.rewrites import guard
 from compilelint.static.values import ExternalInstance, Value, options
 
@@ -83,7 +84,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     confidence = how_sure(node, view.callee(node))
     if confidence is None:
         return
-    if any(isinstance(around, ast.If) and _asks_for_debugging(around.test, node) for around in view.parents(node)):
+    if _is_for_debugging(node, view):
         confidence = "possible"  # where the level is not switched on, the question alone is run
     yield Hit(
         node,
@@ -95,10 +96,21 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     )
 
 
-def _asks_for_debugging(test: ast.expr, call: ast.Call) -> bool:
-    """Whether `test` is `logger.isEnabledFor(logging.DEBUG)`, and `call` no part of it."""
-    text = ast.unparse(test)
-    return "isEnabledFor(" in text and "DEBUG" in text and call not in ast.walk(test)
+def _is_for_debugging(call: ast.Call, view: View) -> bool:
+    """Whether a call only runs below `if logger.isEnabledFor(logging.DEBUG):`."""
+    below: ast.AST = call
+    for around in view.parents(call):
+        if isinstance(around, ast.If) and below in around.body and _asks_for_debugging(around.test):
+            return True
+        below = around
+    return False
+
+
+def _asks_for_debugging(test: ast.expr) -> bool:
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return any(map(_asks_for_debugging, test.values))
+    asked = isinstance(test, ast.Call) and last_name(test.func) == "isEnabledFor"
+    return asked and "DEBUG" in ast.unparse(test)
 
 
 def read(node: ast.Attribute, view: View) -> Iterator[Hit]:
@@ -188,6 +200,8 @@ class Attention(nn.Module):
         if self.logger.isEnabledFor(logging.DEBUG):  # ~
             self.logger.debug("query %s", q.shape)
             return q
+        else:
+            self.logger.warning("slow")  # ~
         return nn.functional.scaled_dot_product_attention(q, k, v)
 """,
         run="(Attention(), [(torch.ones(1, 2, 4),)])",

@@ -21,8 +21,9 @@ value return it and call `torch.autograd.grad` outside, or `register_hook` on it
     features.register_hook(model.keep)
 
 ## Limits
-`Tensor.register_hook(fn)` with a function that only computes compiles; only removing its handle in the same function
-fails. On an input of the region or a parameter any function and a kept handle compile as well. Measured on 2.13.
+`Tensor.register_hook(fn)` with a function that only computes, or writes to a buffer in place, compiles; only removing
+its handle in the same function fails. On an input of the region or a parameter any function and a kept handle compile
+as well. Measured on 2.13.
 
 ## References
 torch.compile documentation: "Common Graph Breaks"; "nn.Module hooks support". GB0013, GB0067, GB0083, GB0092, GB0100,
@@ -128,8 +129,14 @@ def _place_written(node: ast.AST, around: set[str]) -> ast.expr | None:
             return node.func.value
         return node.args[0] if isinstance(node.func, ast.Name) and node.func.id == "setattr" and node.args else None
     if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
-        return node
+        return None if isinstance(node, ast.Subscript) and _is_of_tensor(node.slice) else node
     return node if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in around else None
+
+
+def _is_of_tensor(index: ast.expr) -> bool:
+    """Whether an index is more likely one of a tensor, which may be written to, than of a list or dict: `0`, `:, 1`."""
+    of_number = isinstance(index, ast.Constant) and isinstance(index.value, int)
+    return of_number or isinstance(index, (ast.Slice, ast.Tuple))
 
 
 def _root(place: ast.expr) -> str:
@@ -272,6 +279,7 @@ class Clipped(nn.Module):
         self.inner = Collector()
         self.seen = None
         self.handle = None
+        self.register_buffer("sums", torch.zeros(4))
 
     def keep(self, gradient):
         self.seen = gradient
@@ -283,6 +291,7 @@ class Clipped(nn.Module):
         def clip(gradient):
             parts = {"all": gradient.clamp(-1, 1)}
             parts["half"] = parts["all"] / 2
+            self.sums[0] = gradient.sum()
             return parts["half"]
 
         y.register_hook(clip)

@@ -31,6 +31,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import Class, Instance, Method, options
 
 HAZARD = "graph-break"
@@ -80,7 +81,8 @@ def _made(node: ast.Call, view: View) -> Iterator[Hit]:
     owner = view.kind(node)
     if isinstance(owner, Instance) and "collections.OrderedDict" in view.outside(owner):
         own = [part for part in view.classes(owner) if _defines(part, "__setitem__")]
-        if any(_sets_attributes(part) for part in own) and not any(map(_has_init, view.classes(owner))):
+        fills = any(_sets_attributes(part) for part in own) and not any(map(_has_init, view.classes(owner)))
+        if fills and not _is_read_by_key(node, view):
             yield Hit(
                 node,
                 f"`{view.text(node)}` is filled without its class's `__setitem__`, which Dynamo does not call from"
@@ -89,6 +91,22 @@ def _made(node: ast.Call, view: View) -> Iterator[Hit]:
                 "likely",
                 hazard="stale-result",
             )
+
+
+def _is_read_by_key(made: ast.Call, view: View) -> bool:
+    """Whether a dict only goes into a variable of which the function reads entries, so that nobody asks for more."""
+    around = next(view.parents(made), None)
+    names = [target.id for target in getattr(around, "targets", ()) if isinstance(target, ast.Name)]
+    if not isinstance(around, ast.Assign) or len(names) != len(around.targets):
+        return False
+    reads = [n for n in nodes_in(view.function) if isinstance(n, ast.Name) and n.id in names]
+    return all(_reads_entries(next(view.parents(n), None), n) for n in reads if isinstance(n.ctx, ast.Load))
+
+
+def _reads_entries(around: ast.AST | None, owner: ast.Name) -> bool:
+    if isinstance(around, ast.Attribute):
+        return hasattr(dict, around.attr)
+    return isinstance(around, ast.Subscript) and around.value is owner
 
 
 def _is_dict(owner: Instance, view: View) -> bool:
@@ -206,7 +224,7 @@ class Encoder(nn.Module):
 
     def forward(self, x):
         out = Output(mean=self.fc(x))  # ~
-        return out["mean"]
+        return out
 
 
 class Model(nn.Module):
@@ -215,7 +233,7 @@ class Model(nn.Module):
         self.encoder = Encoder()
 
     def forward(self, x):
-        found = Attributes(mean=self.encoder(x))
+        found = Attributes(mean=self.encoder(x)["mean"])
         return found.mean.relu()  # ~
 """,
         run="(Model(), [(torch.ones(2, 4),)])",
@@ -261,7 +279,8 @@ class Scaled(nn.Module):
         h = self.fc(x) * self.settings.scale + self.attributes.shift
         out = Output()
         out["mean"] = h
-        return out.mean.relu() + out["mean"]
+        sums = Output(total=h.sum())
+        return out.mean.relu() + out["mean"] + sums["total"]
 """,
         run="(Scaled(), [(torch.ones(2, 4),)])",
         default="clean",

@@ -34,17 +34,32 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.project.answers import about_file
+from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import NONE, Class, Value, options
 
 HAZARD = "graph-break"
 
 
 def _may_be_setting(node: ast.AST, module: ast.Module) -> bool:
-    """Whether this reads an attribute of what is named like a class, or of `cls`."""
+    """Whether this reads an attribute of what is named like a class, is one of the file, or is `cls`."""
     if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load) or node.attr == "apply":
         return False
     owner = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
-    return owner == "cls" or owner.lstrip("_")[:1].isupper()
+    return owner == "cls" or owner.lstrip("_")[:1].isupper() or owner in class_names(module)
+
+
+@about_file(frozenset())
+def class_names(module: ast.Module) -> frozenset[str]:
+    """The names of the classes of a file."""
+    return frozenset(node.name for node in nodes_in(module) if isinstance(node, ast.ClassDef))
+
+
+@about_file(())
+def set_outside(module: ast.Module) -> tuple[str, ...]:
+    """The attributes that a file sets otherwise than in the body of a class."""
+    stores = (node for node in nodes_in(module) if isinstance(node, ast.Attribute))
+    return tuple(sorted({node.attr for node in stores if isinstance(node.ctx, ast.Store)}))
 
 
 WATCH = Watch(nodes=(ast.Attribute,), syntax=_may_be_setting)
@@ -62,7 +77,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     asks = next(view.parents(node), None)
     if isinstance(setting, ast.Constant) and setting.value is None:
-        if isinstance(asks, ast.Compare) and _of_identity(asks) and view.kind(node) == NONE:
+        kept = node.attr not in view.fact(set_outside)
+        if kept and isinstance(asks, ast.Compare) and _of_identity(asks) and view.kind(node) == NONE:
             yield Hit(
                 asks,
                 f"Dynamo takes `{view.text(node)}`, a setting of a `torch.autograd.Function`, for something else than"
@@ -122,7 +138,7 @@ import torch
 from torch import nn
 
 
-class Round(torch.autograd.Function):
+class round_ste(torch.autograd.Function):
     levels = 16
     parts = ("scale", "shift")
     enabled = True
@@ -142,10 +158,10 @@ class Quantize(nn.Module):
         self.proj = nn.Linear(4, 4)
 
     def forward(self, x):
-        x = Round.apply(self.proj(x))
-        if Round.enabled:  # ~
-            x = x.clamp(max=Round.levels)  # ~
-        return x / len(Round.parts)  # ~
+        x = round_ste.apply(self.proj(x))
+        if round_ste.enabled:  # ~
+            x = x.clamp(max=round_ste.levels)  # ~
+        return x / len(round_ste.parts)  # ~
 """,
         run="(Quantize(), [(torch.ones(2, 4),)])",
         default="break",
@@ -245,6 +261,21 @@ class Normalize(torch.autograd.Function):
         return x * 0.5
 
 
+class Double(torch.autograd.Function):
+    scale = None
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+Double.scale = 3.0
+
+
 class Head(nn.Module):
     def __init__(self):
         super().__init__()
@@ -252,6 +283,7 @@ class Head(nn.Module):
 
     def forward(self, x):
         x = Normalize.apply(self.proj(x)) * Settings.levels
+        x = x if Double.scale is None else Double.apply(x)
         return x if Normalize.hook is None else Normalize.halved(x)
 """,
         run="(Head(), [(torch.ones(2, 4),)])",

@@ -33,7 +33,7 @@ import sys
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.questions import assigned_once
+from compilelint.static.facts.questions import assigned_once, last_name
 from compilelint.static.project.answers import about_file
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import Instance
@@ -41,25 +41,53 @@ from compilelint.static.values import Instance
 HAZARD = "frame-skip"
 PYTHON = sys.version_info[:2]
 CACHED = frozenset({"cached_property", "functools.cached_property"})
+FIRST = frozenset({"__init__", "__post_init__"})
+"""Methods that run before any compiled code does."""
 
 
 @about_file(frozenset())
 def cached_properties(module: ast.Module) -> frozenset[str]:
-    """The names of the properties of a file that are cached and that no `__init__` and no code outside reads."""
+    """The names of the properties of a file that are cached, and that nothing sets or reads before compiled code runs.
+
+    That is done by code outside of functions, by an `__init__` and by what it calls.
+    """
     functions = [node for node in nodes_in(module) if isinstance(node, ast.FunctionDef)]
     cached = {function.name for function in functions if _is_cached(function)}
     if not cached:
         return frozenset()
-    early = [function for function in functions if function.name in ("__init__", "__post_init__")]
-    early += [s for s in module.body if not isinstance(s, (ast.FunctionDef, ast.ClassDef))]  # type: ignore[misc]
-    read = {part.attr for around in early for part in nodes_in(around) if isinstance(part, ast.Attribute)}
-    return frozenset(cached - read)
+    early: list[ast.AST] = [s for s in module.body if not isinstance(s, (ast.FunctionDef, ast.ClassDef))]
+    names = _called_first(functions)
+    early += [function for function in functions if function.name in names]
+    known = {part.attr for around in early for part in nodes_in(around) if isinstance(part, ast.Attribute)}
+    known |= {p.attr for p in nodes_in(module) if isinstance(p, ast.Attribute) and isinstance(p.ctx, ast.Store)}
+    return frozenset(cached - known)
+
+
+def _called_first(functions: list[ast.FunctionDef]) -> set[str]:
+    """The names of the functions that run when an object is made."""
+    names, new = set(FIRST), True
+    while new:
+        called = {
+            last_name(part.func)
+            for function in functions
+            if function.name in names
+            for part in nodes_in(function)
+            if isinstance(part, ast.Call)
+        }
+        new = not called & {function.name for function in functions} <= names
+        names |= called
+    return names
+
+
+@about_file(())
+def read_by_drivers(module: ast.Module) -> tuple[str, ...]:
+    """The attributes that functions outside of classes read."""
+    drivers = [statement for statement in module.body if isinstance(statement, ast.FunctionDef)]
+    return tuple(sorted({p.attr for around in drivers for p in nodes_in(around) if isinstance(p, ast.Attribute)}))
 
 
 def _is_cached(function: ast.FunctionDef) -> bool:
-    return any(
-        ast.unparse(made) in ("cached_property", "functools.cached_property") for made in function.decorator_list
-    )
+    return any(ast.unparse(made) in CACHED for made in function.decorator_list)
 
 
 WATCH = Watch(
@@ -73,7 +101,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """The first read in a function of a property that is cached."""
     if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load) or view.assumed:
         return
-    if not _is_new(node.value, view) or not _is_first(node, view):
+    if not _is_new(node.value, node.attr, view) or not _is_first(node, view):
         return
     classes = view.classes(view.kind(node.value))
     if any(isinstance(m, ast.FunctionDef) and m.name == node.attr and _is_cached(m) for c in classes for m in c.body):
@@ -92,13 +120,13 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         )
 
 
-def _is_new(owner: ast.expr, view: View) -> bool:
-    """Whether an object is the module that is compiled, or one that this function makes."""
+def _is_new(owner: ast.expr, name: str, view: View) -> bool:
+    """Whether an object is the module that is compiled, or one that this function makes, and its property not read."""
     value = view.kind(owner)
     if not isinstance(value, Instance):
         return False
     if isinstance(owner, ast.Name) and owner.id == "self":
-        return value.is_module and view.same_self
+        return value.is_module and view.same_self and name not in view.fact(read_by_drivers)
     made = assigned_once(view.function, owner.id) if isinstance(owner, ast.Name) else owner
     return isinstance(made, ast.Call) and view.kind(made) == value and ast.unparse(made.func)[:1].isupper()
 
@@ -165,6 +193,19 @@ class Rotary(nn.Module):
         self.proj = nn.Linear(dim, dim)
         self.width = self.freqs.shape[0]
         self.settings.scale
+        self.reset()
+
+    def reset(self):
+        self.bound = self.limit * 2
+        self.top = 3.0
+
+    @functools.cached_property
+    def limit(self):
+        return 2.0 * self.dim
+
+    @functools.cached_property
+    def top(self):
+        return 2.0 * self.limit
 
     @functools.cached_property
     def freqs(self):
@@ -175,7 +216,8 @@ class Rotary(nn.Module):
         return self.dim // 2
 
     def forward(self, x):
-        return self.proj(x) * self.freqs * self.half * self.settings.scale
+        x = self.proj(x).clamp(max=self.limit * self.top)
+        return x * self.freqs * self.half * self.settings.scale
 """,
         run="(Rotary(), [(torch.ones(2, 4),)])",
         default="clean",

@@ -468,3 +468,33 @@ def warmed(x):
 )
 def test_a_global_that_a_loop_of_the_script_sets(loop: str, found: list[str]) -> None:
     assert [finding.rule for finding in check(f"{SCRIPT}{loop}\n")] == found
+
+
+@pytest.mark.parametrize(("read", "expected"), [("print(model.freqs)", []), ("print(model.proj)", ["CL548"])])
+def test_a_cached_property_that_driving_code_reads_is_known_to_compiled_code(read: str, expected: list[str]) -> None:
+    source = f"""
+from functools import cached_property
+
+import torch
+from torch import nn
+
+
+class Rotary(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+
+    @cached_property
+    def freqs(self):
+        return torch.arange(4) / 4
+
+    def forward(self, x):
+        return self.proj(x) * self.freqs
+
+
+def main():
+    model = Rotary()
+    {read}
+    torch.compile(model)(torch.ones(2, 4))
+"""
+    assert [f.rule for f in check({"m.py": source})] == expected
