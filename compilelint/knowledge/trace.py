@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import numpy
 import torch
 import torch._dynamo
 from torch._dynamo import exc as dynamo_exc
@@ -97,8 +96,4 @@ def lookup(value: Any) -> str:
 
 def has_counterpart(function: Any) -> bool:
     """Whether torch has a version of its own of a numpy function, which Dynamo puts in its place."""
-    return function in get_np_to_tnp_map() or function in _ANSWERED
-
-
-_ANSWERED = (numpy.can_cast, numpy.issubdtype)
-"""Those that Dynamo calls while it traces, when their arguments are constants."""
+    return function in get_np_to_tnp_map()
