@@ -81,7 +81,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 def _taken_apart(node: ast.AST, view: View) -> ast.expr | None:
     """What a call, an index or a loop makes single tensors of."""
     if isinstance(node, _LOOPS):
-        return node.iter
+        counted = isinstance(node.iter, ast.Call) and view.callee(node.iter) == "builtins.enumerate"
+        return node.iter.args[0] if counted and isinstance(node.iter, ast.Call) and node.iter.args else node.iter
     if isinstance(node, ast.Subscript):
         index = view.kind(node.slice)
         return node.value if isinstance(index, (Const, Scalar)) and index.type == "int" else None
@@ -150,6 +151,8 @@ def means(a, b):
     total = 0
     for row in nested:  # ~
         total = total + row.mean()
+    for count, row in enumerate(nested):  # ~
+        total = total + row.mean() * count
     return total
 """,
         run="(means, [(torch.ones(2, 4), torch.ones(3, 4))])",
