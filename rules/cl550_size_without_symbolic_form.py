@@ -18,7 +18,8 @@ or what has a symbolic form:
     side = int(math.sqrt(x.shape[1]))       # not math.isqrt(x.shape[1])
 
 ## Limits
-Only sizes that the text of the driving code shows to differ are known: of tensors that it makes, slices or scales.
+Only sizes that the text of the driving code shows to differ are known: of tensors that it makes, slices or scales. With
+`dynamic=False`, or behind a loop over `range(x.shape[0])`, each size is a constant (CL632), and nothing is split.
 
 ## References
 PyTorch documentation "Dynamic shapes". GB0059, GB0208, GB6053.
@@ -31,6 +32,7 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.passed_sizes import size_varies, varying_size
+from compilelint.static.facts.state import own_nodes
 from compilelint.static.facts.tensors import on_error_path
 from compilelint.static.values import Scalar, Sequence, options
 
@@ -48,13 +50,13 @@ WATCH = Watch(
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per text or number that is made of a size which varies, and not only to be told in an error."""
-    if on_error_path(node, view):
+    if on_error_path(node, view) or view.keeps("size"):
         return
     if isinstance(node, ast.JoinedStr):
         for part in node.values:
             formatted = isinstance(part, ast.FormattedValue) and part.format_spec is not None and part.conversion == -1
             size = _varying(part.value, view) if isinstance(part, ast.FormattedValue) and formatted else None
-            if size is not None:
+            if size is not None and not _is_pinned(size, node, view):
                 yield Hit(
                     node,
                     f"`{size}` varies, and Dynamo fails on a size with a format once it is a symbol",
@@ -66,7 +68,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not isinstance(node, ast.Call):
         return
     size = next((found for argument in node.args if (found := _varying(argument, view))), None)
-    if size is not None:
+    if size is not None and not _is_pinned(size, node, view):
         name = view.callee(node).removeprefix("builtins.")
         of_text = view.callee(node) in TEXTS
         given_up = name == "divmod" and view.torch >= (2, 13)
@@ -80,6 +82,17 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             "likely",
             hazard="frame-skip" if given_up else None,
         )
+
+
+def _is_pinned(size: str, node: ast.AST, view: View) -> bool:
+    """Whether a loop before `node` makes a constant of the size, which compiles again for each and splits nothing."""
+    for before in own_nodes(view.function):
+        if before is node:
+            return False
+        counted = before.args if isinstance(before, ast.Call) and view.callee(before) == "builtins.range" else []
+        if any(_varying(bound, view) == size for bound in counted):
+            return True
+    return False
 
 
 def _varying(part: ast.expr, view: View) -> str | None:
@@ -216,9 +229,15 @@ def grid(x):
     return x * int(math.sqrt(x.shape[0])) * math.ceil(x.shape[0] / 2), texts, math.gcd(x.shape[1], 2)
 
 
+@torch.compile(dynamic=False)
+def fixed(x):
+    return x * math.gcd(x.shape[0], 4), str(x.shape[0])
+
+
 def run():
     for count in range(4, 8):
         grid(torch.ones(count, 3))
+        fixed(torch.ones(count))
 """,
         run="(run, [()])",
         default="recompile",

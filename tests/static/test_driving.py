@@ -498,3 +498,22 @@ def main():
     torch.compile(model)(torch.ones(2, 4))
 """
     assert [f.rule for f in check({"m.py": source})] == expected
+
+
+@pytest.mark.parametrize(("sizes", "expected"), [("range(x.shape[0])", []), ("range(x.shape[1])", ["CL550"])])
+def test_a_size_that_a_loop_pins_has_a_text(sizes: str, expected: list[str]) -> None:
+    source = f"""
+import torch
+
+
+@torch.compile
+def labelled(x):
+    for step in {sizes}:
+        x = x + step
+    return x, str(x.shape[0])
+
+
+for count in range(4, 8):
+    labelled(torch.ones(count, 2))
+"""
+    assert [f.rule for f in check({"m.py": source}) if f.rule == "CL550"] == expected
