@@ -454,6 +454,10 @@ def warmed(x):
         return x * 0.1
     return x * 2
 
+class Steps:
+    def __init__(self):
+        self.fast = torch.compile(warmed)
+
 """
 
 
@@ -462,6 +466,12 @@ def warmed(x):
     [
         ("for step in range(5):\n    STEP = step\n    warmed(torch.ones(2))", ["CL607"]),
         ("while STEP < 9:\n    STEP += 1\n    warmed(torch.ones(2))", ["CL607"]),
+        (
+            "f = torch.compile(dynamic=True)(warmed)\nfor step in range(5):\n    STEP = step\n    f(torch.ones(2))",
+            ["CL607"],
+        ),
+        ("steps = Steps()\nfor step in range(5):\n    STEP = step\n    steps.fast(torch.ones(2))", ["CL607"]),
+        ("for step in range(5):\n    STEP = step\n    print(step)\nwarmed(torch.ones(2))", []),
         ("for step in range(5):\n    STEP = step\nwarmed(torch.ones(2))", []),
         ("for step in range(5):\n    STEP = 4\n    warmed(torch.ones(2))", []),
     ],

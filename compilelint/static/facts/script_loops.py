@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from compilelint.static.facts.questions import last_name
-from compilelint.static.facts.state import functions_in, own_statements
+from compilelint.static.facts.state import own_statements
 from compilelint.static.project.answers import about_file
+from compilelint.static.project.compiled_names import is_compiled
 from compilelint.static.project.syntax import nodes_in, statements_in
 
 
@@ -16,18 +16,10 @@ def globals_set_in_loops(module: ast.Module) -> dict[str, int]:
 
     What a loop sets while it builds a table, and compiles nothing, is the same at each call.
     """
-    compiled = {f.name for f in functions_in(module) if any("compile" in ast.unparse(d) for d in f.decorator_list)}
     found: dict[str, int] = {}
-    loops: list[ast.AST] = []
-    for statement in own_statements(module):
-        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
-            made = last_name(statement.value.func) == "compile"
-            compiled |= {target.id for target in statement.targets if made and isinstance(target, ast.Name)}
-        if isinstance(statement, (ast.For, ast.While)):
-            loops.append(statement)
-    for loop in loops:
-        calls = (node for node in nodes_in(loop) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name))
-        if any(isinstance(call.func, ast.Name) and call.func.id in compiled for call in calls):
+    for loop in (node for node in own_statements(module) if isinstance(node, (ast.For, ast.While))):
+        calls = (node.func for node in nodes_in(loop) if isinstance(node, ast.Call))
+        if any(is_compiled(function, module, module) for function in calls):
             for node in statements_in(loop):
                 if isinstance(node, ast.Assign) and not isinstance(node.value, ast.Constant):
                     found |= {target.id: node.lineno for target in node.targets if isinstance(target, ast.Name)}
