@@ -142,10 +142,10 @@ def _compiles(node: ast.expr) -> bool:
 
 def _is_compiler(function: ast.Attribute) -> bool:
     """Whether a call of it compiles: `torch.compile`, `model.compile`, `torch._dynamo.optimize`."""
-    owner = ast.unparse(function.value)
+    # The name first: all calls of a file are asked, and of a long chain of them each owner is a text of its own.
     if _is_optimize(function):
-        return owner.endswith("dynamo")
-    return function.attr == "compile" and owner not in ("re", "regex")
+        return ast.unparse(function.value).endswith("dynamo")
+    return function.attr == "compile" and ast.unparse(function.value) not in ("re", "regex")
 
 
 def _is_optimize(function: ast.expr) -> bool:
