@@ -59,10 +59,10 @@ def write(files: Files) -> tuple[Path, ...]:
     return tuple(paths)
 
 
-def check(files: Files | str, entry_points: tuple[str, ...] = ()) -> tuple[Finding, ...]:
-    """What all rules find in the files, or in one file `model.py` of that text."""
+def check(files: Files | str, entry_points: tuple[str, ...] = (), torch: str | None = None) -> tuple[Finding, ...]:
+    """What all rules find in the files, or in one file `model.py` of that text; by default for the installed torch."""
     files = {"model.py": files} if isinstance(files, str) else files
-    result = lint(write(files), Settings(root=Path.cwd(), entry_points=entry_points))
+    result = lint(write(files), Settings(root=Path.cwd(), entry_points=entry_points, target_torch=torch))
     assert not result.failures
     return result.findings
 

@@ -67,4 +67,5 @@ def head(x: torch.Tensor):
 )
 def test_what_hangs_on_gradients(around: str, decorator: str, call: str, expected: list[str]) -> None:
     source = FUNCTIONS + around.replace("{decorator}", decorator).replace("{call}", call)
-    assert [f.confidence for f in check({"m.py": source}) if f.rule == "CL549"] == expected
+    findings = check({"m.py": source}, torch="2.13")  # torch 2.11 takes one tensor twice
+    assert [f.confidence for f in findings if f.rule == "CL549"] == expected
