@@ -486,12 +486,15 @@ HOST_BODIES = {
     "times": "start = time.perf_counter()",
     "looks for a file": "found = os.path.isfile(self.place)",
     "asks a tokenizer": "print(self.tokenizer.decode(x))",
+    "calls a tokenizer": "print(self.text_tokenizer(x))",
+    "takes pictures too": "if isinstance(x, Image.Image): x = x.convert('RGB')",
     "decodes": "for _ in range(9):\n        x = x + draw_next(model, x)",
 }
 
 
 HOST_FILE = """
 import numpy as np, torch, torchaudio
+from PIL import Image
 class State:
     def join(self, x): start(x)
 def start(x): torch.distributed.init_process_group("nccl")

@@ -115,6 +115,7 @@ def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
         if not in_module and (
             name.partition("_")[0] == "infer"
             or _talks_to_the_host(ref)
+            or _handles_media(ref, module)
             or _takes_arrays(ref, module)
             or (_trains(ref.owner.node) if ref.owner is not None else decode_loops(ref, module))
         ):
@@ -252,9 +253,21 @@ def _talks_to_the_host(ref: FunctionRef) -> bool:
     for node in nodes_in(ref.node):
         if isinstance(node, ast.Call):
             *owners, name = _dotted(node.func)
-            if name in _HOST_CALLS or any(owner.lower().endswith("tokenizer") for owner in owners):
+            if name in _HOST_CALLS or any(part.lower().endswith("tokenizer") for part in (*owners, name)):
                 return True
     return False
+
+
+_OF_MEDIA = frozenset(
+    "PIL cv2 imageio soundfile librosa av decord torchcodec tiktoken sentencepiece tokenizers".split()
+)
+"""Packages of pictures, sounds, films and texts: what uses one makes the tensors that a model is given."""
+
+
+def _handles_media(ref: FunctionRef, module: ModuleIndex) -> bool:
+    """Whether a function names something of a package of media, as in `isinstance(image, PIL.Image.Image)`."""
+    bound = (module.bindings.get(node.id) for node in nodes_in(ref.node) if isinstance(node, ast.Name))
+    return any(isinstance(b, Import) and b.module.partition(".")[0] in _OF_MEDIA for b in bound)
 
 
 def _wishes_progress(parameter: ast.arg, ref: FunctionRef) -> bool:
