@@ -1,14 +1,16 @@
-"""Compiled code can't make tensors of a subclass that has an `__init__`, nor plain ones of a subclass's.
+"""Compiled code can't make tensors of a subclass whose `__init__` takes arguments, nor plain ones of a subclass's.
 
 ## What it does
-Finds, in code that Dynamo traces, calls of a class that inherits from `torch.Tensor` and has an `__init__`, calls of
-`torch.Tensor._make_wrapper_subclass`, of `x.as_subclass(torch.Tensor)`, and of torch's own `CausalBias` and the
-functions that make one (`torch.nn.attention.bias.causal_lower_right`).
+Finds, in code that Dynamo traces, calls of a class that inherits from `torch.Tensor` with an `__init__` that needs more
+than the keywords of the call, calls of `torch.Tensor._make_wrapper_subclass` where Dynamo looks into them, calls of
+`x.as_subclass(torch.Tensor)`, and of torch's own `CausalBias` and the functions that make one
+(`torch.nn.attention.bias.causal_lower_right`).
 
 ## Why it costs
-Dynamo passes the class for the object when it enters such an `__init__`, and the arguments do not fit (GB7312; torch
-2.14 gives up the whole function). `_make_wrapper_subclass` is a C function that it does not trace (GB0007), and the
-plain `torch.Tensor` is none of the classes that it lets `as_subclass` make. The graph ends there, at each tensor.
+Dynamo hands such an `__init__` the object and the keywords, but no argument by position, and what it needs is missing
+(GB7312; torch 2.14 gives up the whole function). `_make_wrapper_subclass` is a C function that it does not trace
+(GB0007), and the plain `torch.Tensor` is none of the classes that it lets `as_subclass` make. The graph ends there, at
+each tensor.
 
 ## Write instead
 Set in `__new__` what the tensor carries, and leave `__init__` out:
@@ -18,11 +20,16 @@ Set in `__new__` what the tensor carries, and leave `__init__` out:
         made.spacing = spacing
         return made
 
+Or pass all arguments by keyword. A class with `__torch_dispatch__` compiles if it has `__tensor_flatten__` and
+`__tensor_unflatten__`: the call is then part of the graph.
+
 Turn tensors into plain ones before they are passed to the compiled function, or by an operation whose class answers
 with plain tensors. A causal bias can be made beforehand and passed in (GB0026 where it is made inside).
 
 ## Limits
-Subclasses with `__new__` alone compile, so does `x.as_subclass(Subclass)`. Measured on torch 2.11, 2.13 and 2.14.
+Subclasses with `__new__` alone compile, so do an `__init__(self, *args, **kwargs)` and `x.as_subclass(Subclass)`. What
+a wrapper's call is given besides tensors must be a constant of the graph: a `functools.partial` or a plain object is
+not, and isn't reported. Measured on torch 2.11, 2.13 and 2.14.
 
 ## References
 torch documentation: "Extending PyTorch", `torch.Tensor.as_subclass`. GB0007, GB7312.
@@ -84,7 +91,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             " splits here",
             "make it before the compiled code and pass it in, or use `is_causal=True`",
         )
-    elif (made := _subclass(node, view)) and any(_has_init(owner) for owner in made):
+    elif (made := _subclass(node, view)) and _leaves_out_arguments(made, node):
         yield Hit(
             node,
             f"`{view.text(node)}` makes a tensor of the subclass `{made[0].name}`, into whose `__init__` Dynamo can't"
@@ -101,8 +108,24 @@ def _subclass(node: ast.Call, view: View) -> tuple[ast.ClassDef, ...]:
     return owners if any(ast.unparse(base) in TENSOR for owner in owners for base in owner.bases) else ()
 
 
-def _has_init(owner: ast.ClassDef) -> bool:
-    return any(isinstance(member, ast.FunctionDef) and member.name == "__init__" for member in owner.body)
+def _leaves_out_arguments(made: tuple[ast.ClassDef, ...], call: ast.Call) -> bool:
+    """Whether the class's `__init__` can't be called with the keywords alone, which is how Dynamo calls it.
+
+    Where the class answers operators itself (`__torch_dispatch__`), its call is in the graph, or stops in `__new__`.
+    """
+    members = {m.name: m for owner in reversed(made) for m in owner.body if isinstance(m, ast.FunctionDef)}
+    init = members.get("__init__")
+    if init is None or "__torch_dispatch__" in members:
+        return False
+    given = {keyword.arg for keyword in call.keywords}
+    if None in given:
+        return False
+    arguments = init.args
+    names = [parameter.arg for parameter in (*arguments.posonlyargs, *arguments.args)]
+    needed = names[1 : len(names) - len(arguments.defaults)]
+    needed += [p.arg for p, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is None]
+    taken = {*names[1:], *(parameter.arg for parameter in arguments.kwonlyargs)}
+    return not given.issuperset(needed) or (arguments.kwarg is None and not given <= taken)
 
 
 BAD = (
@@ -161,7 +184,7 @@ import torch
 class Scaled(torch.Tensor):
     @staticmethod
     def __new__(cls, inner, scale):
-        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, device=inner.device)
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, device=inner.device)  # ~
 
     def __init__(self, inner, scale):
         self.inner = inner
@@ -175,7 +198,7 @@ class Scaled(torch.Tensor):
 
 @torch.compile
 def scaled(x):
-    return Scaled(x, 2.0) + 1  # ~
+    return Scaled(x, 2.0) + 1
 """,
         run="(scaled, [(torch.ones(2, 4),)])",
         default="skip",
@@ -239,6 +262,61 @@ class Resample(nn.Module):
             return volume * volume.spacing + out.as_subclass(Volume)
 """,
         run="(Resample(), [(torch.ones(1, 1, 4),)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+    Example(
+        code="""\
+import torch
+
+
+class Counted(torch.Tensor):
+    @staticmethod
+    def __new__(cls, data, unit="m"):
+        return data.as_subclass(cls)
+
+    def __init__(self, *args, **kwargs):
+        super().__init__()
+
+
+class Named(Counted):
+    def __init__(self, data, unit="m"):
+        super().__init__()
+
+
+class Scaled(torch.Tensor):
+    @staticmethod
+    def __new__(cls, inner, scale):
+        made = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, device=inner.device)
+        made.inner = inner
+        made.scale = scale
+        return made
+
+    def __init__(self, inner, scale):
+        self.made = True
+
+    def __tensor_flatten__(self):
+        return ["inner"], self.scale
+
+    @classmethod
+    def __tensor_unflatten__(cls, tensors, scale, size, stride):
+        return cls(tensors["inner"], scale)
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        plain = [arg.inner * arg.scale if isinstance(arg, Scaled) else arg for arg in args]
+        return func(*plain, **(kwargs or {}))
+
+
+@torch.compile
+def counted(x):
+    with torch._C.DisableTorchFunctionSubclass():
+        total = Counted(x * 2, "s") + Named(data=x, unit="s")
+    return total, Scaled(x, 2.0) + 1
+""",
+        run="(counted, [(torch.ones(2, 4),)])",
         default="clean",
         fullgraph="clean",
     ),

@@ -551,6 +551,8 @@ class Net(torch.nn.Module):
 class Learner:
     def update(self, x: torch.Tensor): self.loss(x).backward()
     def loss(self, x: torch.Tensor): return probe(x)
+class TextPreprocessor:
+    def split(self, x: torch.Tensor): return probe(x)
 class Norm:
     def loss(self, x: torch.Tensor): return probe(x)
 def infer_all(x: torch.Tensor): return probe(x)

@@ -29,6 +29,7 @@ from compilelint.static.tracer.frame import Frame, Mode, key_of
 from compilelint.static.values import (
     NONE,
     UNKNOWN,
+    Class,
     Compiled,
     Function,
     Instance,
@@ -113,7 +114,11 @@ class Constructions:
         tracer = caller.tracer
         member = tracer.program.method(instance.ref, "__init__")
         # What is made inside a region is traced by Dynamo, a module's __init__ too.
-        mode: Mode = "compiled" if caller.mode == "compiled" else "construct"
+        traced = caller.mode == "compiled" and not _is_made_in_graph(instance.ref, tracer)
+        mode: Mode = "compiled" if traced else "construct"
+        made_by = tracer.program.method(instance.ref, "__new__")
+        if traced and isinstance(made_by, FunctionRef) and caller.depth < 24:
+            tracer.run(Function(made_by), (Class(instance.ref), *args), keywords, mode, node, caller)
         if isinstance(member, FunctionRef):
             if caller.depth < 24:
                 tracer.run(Function(member, instance), args, keywords, mode, node, caller)
@@ -133,6 +138,16 @@ class Constructions:
         if mode == "compiled" and caller.depth < 24:
             for validator, validated in validators.of(instance, tracer.program):
                 tracer.run(validator, (validated,), {"*": UNKNOWN, "**": UNKNOWN}, mode, node, caller)
+
+
+def _is_made_in_graph(ref: ClassRef, tracer: Tracer) -> bool:
+    """Whether Dynamo puts the call of a class into the graph and looks into neither `__new__` nor `__init__`.
+
+    It does where the class is a wrapper of tensors that can be taken apart and put together again
+    (`is_traceable_wrapper_subclass_type`, measured on 2.11, 2.13 and 2.14).
+    """
+    both = ("__tensor_flatten__", "__tensor_unflatten__")
+    return all(isinstance(tracer.program.method(ref, name), FunctionRef) for name in both)
 
 
 def _given(ref: ClassRef, tracer: Tracer) -> dict[str, Value]:
