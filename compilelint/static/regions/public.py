@@ -63,9 +63,7 @@ _OUTSIDE_PREFIXES = (
     "export",
     "test",
     "prepare_inputs_for_generation",
-    "prepare_optimizer",
     "prepare_param",
-    "configure_optimizer",
     "state_dict",
 )
 """First parts of the names of functions that run around a model, of modules too."""
@@ -76,6 +74,8 @@ _HOST_VERBS = frozenset(
     ).split()
 )
 """First words of functions that drive models, or work on what goes in or comes out."""
+_HOST_NOUNS = frozenset({"collate", "optimizer", "optimizers", "optim", "optims"})
+"""Words of functions that make batches, or what trains a model: `configure_optimizers`, `setup_optimizer`."""
 
 
 _TRANSFORM = re.compile(r"torch\.distributions\.(?:\w+\.)*\w*Transform")
@@ -108,7 +108,8 @@ def public_functions(program: Program, module: ModuleIndex) -> Iterator[Root]:
         private = name.startswith("_") and name != "__call__" and not _is_called_by_torch(program, ref, name)
         if private or name.startswith(_OUTSIDE_PREFIXES):
             continue
-        if name.partition("_")[0] in _HOST_VERBS or "collate" in name.split("_") or _is_property(ref):
+        words = name.split("_")
+        if words[0] in _HOST_VERBS or not _HOST_NOUNS.isdisjoint(words) or _is_property(ref):
             continue
         if ref.owner is not None and _HOST_CLASSES.search(ref.owner.qualname) and not in_module:
             continue
