@@ -29,7 +29,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.questions import assigned_once, assigned_to, stored_names
+from compilelint.static.facts.questions import assigned_once, assigned_to, stored_before, stored_names
 from compilelint.static.values import Instance, tensor_certainty
 
 HAZARD = "graph-break"
@@ -66,15 +66,15 @@ def _is_input(node: ast.expr, view: View) -> bool:
     if isinstance(node, ast.Attribute):
         owner = view.kind(node.value)
         of_module = isinstance(owner, Instance) and owner.is_module and view.same_self
-        return of_module and not _is_set(node.attr, view)
+        return of_module and not _is_set_before(node, view)
     if not isinstance(node, ast.Name):
         return False
-    if node.id not in _stored(view):
+    if not stored_before(node.id, view.function, node):
         return view.handed_in(node.id)
     if (loop := _loop_over(node, view)) is not None:
         return _goes_through_inputs(loop, view)
     made = None if isinstance(view.function, ast.Module) else assigned_once(view.function, node.id)
-    return isinstance(made, ast.Name) and made.id not in _stored(view) and view.handed_in(made.id)
+    return isinstance(made, ast.Name) and not stored_before(made.id, view.function, made) and view.handed_in(made.id)
 
 
 def _loop_over(name: ast.Name, view: View) -> ast.For | None:
@@ -106,10 +106,13 @@ def _stored(view: View) -> frozenset[str]:
     return frozenset() if isinstance(view.function, ast.Module) else stored_names(view.function)
 
 
-def _is_set(attribute: str, view: View) -> bool:
-    """Whether the function gives the attribute a tensor of its own."""
+def _is_set_before(place: ast.Attribute, view: View) -> bool:
+    """Whether the function has given the attribute a tensor of its own above."""
     return any(
-        isinstance(part, ast.Attribute) and part.attr == attribute and isinstance(part.ctx, ast.Store)
+        isinstance(part, ast.Attribute)
+        and part.attr == place.attr
+        and isinstance(part.ctx, ast.Store)
+        and part.lineno < place.lineno
         for part in ast.walk(view.function)
     )
 
@@ -187,6 +190,32 @@ class Spiking(nn.Module):
         default="skip",
         fullgraph="break",
     ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Leaky(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+        self.register_buffer("mem", torch.zeros(2, 4))
+
+    def forward(self, x: torch.Tensor, skip: torch.Tensor):
+        x.squeeze_(1)  # ~
+        x = self.proj(x)
+        self.mem.detach_()  # ~
+        self.mem = self.mem * 0.9 + x
+        for _ in range(2):
+            skip.squeeze_(1)  # ~
+            skip = self.proj(skip).unsqueeze(1)
+        return self.mem + skip[:, 0]
+""",
+        run="(Leaky(), [(torch.ones(2, 1, 4), torch.ones(2, 1, 4))])",
+        default="skip",
+        fullgraph="break",
+    ),
 )
 
 GOOD = (
@@ -220,6 +249,30 @@ class Mixer(nn.Module):
         return to_heads(x * 2).sum() + out + mask.transpose(0, 1).sum() + first.sum()
 """,
         run="(Mixer(), [(torch.ones(2, 4), torch.ones(4, 2))])",
+        default="clean",
+        fullgraph="clean",
+    ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Leaky(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+        self.register_buffer("mem", torch.zeros(2, 4))
+
+    def forward(self, x: torch.Tensor):
+        rows = [x.squeeze_(1) for x in (x * 2).split(1)]
+        x = self.proj(torch.cat(rows))
+        x.unsqueeze_(1)
+        self.mem = self.mem * 0.9 + x.sum(1)
+        self.mem.detach_()
+        return self.mem
+""",
+        run="(Leaky(), [(torch.ones(2, 1, 4),)])",
         default="clean",
         fullgraph="clean",
     ),

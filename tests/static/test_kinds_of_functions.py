@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from models import kinds_of, rows_of
-from projects import probe
+from projects import check, probe
 
 from compilelint.static.describe import describe
 
@@ -608,3 +608,23 @@ def test_of_many_functions_none_is_followed(lines: int, chosen: str, entered: st
     table = "LOSSES = {" + ", ".join(f"'L{n}': _loss_{n}" for n in range(9)) + "}\n"
     seen = probe(f"{HEAD}{losses}{table}{CHOICES.format(chosen=chosen)}")
     assert seen.functions() == {f"_loss_{n}" for n in entered}
+
+
+@pytest.mark.parametrize(
+    "cast", ["cast(torch.LongTensor, batch['order'])", "torch.jit.annotate(Tensor, batch['order'])"]
+)
+def test_what_a_value_is_cast_to_is_what_it_is_unless_more_is_known(cast: str) -> None:
+    text = f"""
+        from typing import cast
+        import torch
+        from torch import Tensor, nn
+        class Net(nn.Module):
+            def forward(self, x, batch):
+                for taken in {cast}:
+                    if taken:
+                        x = x * 2
+                if cast(int, batch["count"]) or cast(Tensor, self.training):
+                    x = x + 1
+                return x
+        """
+    assert [(finding.rule, finding.span.line) for finding in check(text)] == [("CL101", 8)]

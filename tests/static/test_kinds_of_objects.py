@@ -708,3 +708,40 @@ def resampled(x, rate):
         )
         == ()
     )
+
+
+@pytest.mark.parametrize("declared", ["dict", "tuple", "list", "Dict[str, int]"])
+@pytest.mark.parametrize("flag", ["args.plain", "args['on'].plain"])
+def test_an_attribute_that_no_collection_has_may_be_anything(declared: str, flag: str) -> None:
+    """`args: dict` often is a namespace; a method of a dict, which its attributes are not, would always be true."""
+    text = f"""
+        from typing import Dict
+        from torch import nn
+        class Net(nn.Module):
+            def __init__(self, args: {declared}):
+                super().__init__()
+                self.args = args
+            def forward(self, x, args: {declared}):
+                if {flag} and self.{flag}:
+                    return x * 2
+                print(x.shape)
+                return x
+        """
+    assert [finding.rule for finding in check(text)] == ["CL401"]
+
+
+@pytest.mark.parametrize("base", ["OrderedDict", "dict"])
+def test_an_entry_of_a_subclass_of_dict_may_be_anything(base: str) -> None:
+    text = f"""
+        import numpy as np
+        from collections import OrderedDict
+        from torch import nn
+        class Batch({base}):
+            pass
+        class Net(nn.Module):
+            def forward(self, x, batch: Batch):
+                if batch["plain"]:
+                    return x * 2
+                return x.reshape(-1, np.prod(batch["shape"]))
+        """
+    assert [finding.rule for finding in check(text)] == ["CL208"]

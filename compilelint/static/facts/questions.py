@@ -104,6 +104,22 @@ def stored_names(scope: ast.AST) -> frozenset[str]:
     return frozenset(n.id for n in nodes_in(scope) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
 
 
+def stored_before(name: str, scope: ast.AST, site: ast.AST) -> bool:
+    """Whether a variable may be another one at `site` than what its function was given: one set above, or a loop's."""
+    return name in stored_names(scope) and any(
+        (isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) and n.lineno < site.lineno)  # type: ignore[attr-defined]
+        or (isinstance(n, _COMPREHENSIONS) and _goes_through(n, name) and site in nodes_in(n))
+        for n in nodes_in(scope)
+    )
+
+
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def _goes_through(comprehension: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp, name: str) -> bool:
+    return any(name in stored_names(generator.target) for generator in comprehension.generators)
+
+
 def folded(message: ast.expr) -> bool:
     """Whether Python's compiler makes one constant of the message."""
     if isinstance(message, ast.JoinedStr):

@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 
 from compilelint.rule import Passing, Place
-from compilelint.static.facts.questions import stored_names
+from compilelint.static.facts.questions import stored_before, stored_names
 from compilelint.static.facts.state import Scope, own_names, parameters, root_of
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.tracer import varying
@@ -77,11 +77,10 @@ def _is_rebound(name: str, scope: Scope, site: ast.AST | None) -> bool:
     """Whether a variable may be another one at `site` than what its function was given."""
     if name not in stored_names(scope):
         return False
-    stores = [n for n in nodes_in(scope) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
-    if site is None or any(store.lineno < site.lineno for store in stores):  # type: ignore[attr-defined]
+    if site is None or stored_before(name, scope, site):
         return True
     loops = [n for n in nodes_in(scope) if isinstance(n, (ast.For, ast.While)) and site in nodes_in(n)]
-    return any(store in nodes_in(loop) for loop in loops for store in stores)
+    return any(name in stored_names(loop) for loop in loops)
 
 
 def lasting(name: str, frame: Frame) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
@@ -60,6 +61,9 @@ _TENSOR_ATTRIBUTES: dict[str, Value] = {
 _OF_NONE = frozenset(dir(None))
 _FIELDS = {"values": 0, "indices": 1}
 """What torch calls the parts of the pairs that `max`, `sort`, `topk` and their like return."""
+_OF_GENERATORS = frozenset({"send", "throw", "close", "__next__"})
+_OF_DICTS = frozenset({*dir(defaultdict), *dir(OrderedDict), *dir(Counter)})
+_OF_SEQUENCES = frozenset({*dir(list), *dir(tuple), *dir(set), *dir(deque), *dir(range), *_OF_GENERATORS, "numel"})
 _ARRAY_ATTRIBUTES: dict[str, Value] = {
     "shape": Sequence("tuple", None, Scalar("int", "shape")),
     "ndim": Scalar("int"),
@@ -102,9 +106,16 @@ def _get(owner: Value, name: str, frame: Frame) -> Value:
         return owner if name in ("__call__", "__func__", "__wrapped__") else UNKNOWN
     if isinstance(owner, Sequence) and owner.form == "tuple" and name in _FIELDS and owner.items is not None:
         return owner.items[_FIELDS[name]] if len(owner.items) == 2 else element_of(owner)
-    if isinstance(owner, (Sequence, Mapping)) or (isinstance(owner, (Const, Scalar)) and owner.type == "str"):
+    if isinstance(owner, (Sequence, Mapping)):
+        return Method(owner, name) if name in _of_collection(owner) else UNKNOWN
+    if isinstance(owner, (Const, Scalar)) and owner.type == "str":
         return Method(owner, name)
     return Scalar("object") if isinstance(owner, Scalar) else UNKNOWN
+
+
+def _of_collection(owner: Sequence | Mapping) -> frozenset[str]:
+    """What collections like this one have; other attributes are those of a class of its own, such as a namespace's."""
+    return _OF_DICTS if isinstance(owner, Mapping) else _OF_SEQUENCES
 
 
 def _of_tensor(owner: Tensor, name: str, frame: Frame) -> Value:

@@ -26,6 +26,7 @@ from compilelint.static.values import (
     join,
     join_all,
     options,
+    without_none,
 )
 
 Args = tuple[Value, ...]
@@ -58,7 +59,7 @@ _TRANSPARENT = frozenset(
         "functools.lru_cache", "functools.cache", "contextlib.contextmanager",
         "torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.jit.script", "torch.jit.export",
         "torch.jit.ignore", "torch.jit.unused", "abc.abstractmethod", "typing.final", "copy.copy",
-        "copy.deepcopy", "typing.cast", "torch.compiler.allow_in_graph",
+        "copy.deepcopy", "torch.compiler.allow_in_graph",
         "torch._dynamo.allow_in_graph", "torch._dynamo.run", "torch.jit.script_if_tracing", "weakref.proxy",
     }
 )  # fmt: skip
@@ -135,7 +136,18 @@ def _partial(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame)
 
 def _reference(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
     """`weakref.ref(owner)`, which gives the owner when it is called: what compiled code reads through one is alive."""
-    return Partial(External("typing.cast"), args[:1]) if args else UNKNOWN
+    return Partial(External("functools.update_wrapper"), args[:1]) if args else UNKNOWN
+
+
+def _cast(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
+    """`cast(Tensor, batch["mask"])`: what is known of the value, or else what it is declared to be."""
+    if len(args) == 2 and args[1] == UNKNOWN and isinstance(node, ast.Call):
+        return frame.tracer.annotation(node.args[0], frame.module)
+    return args[-1] if args else UNKNOWN
+
+
+def _unwrap(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
+    return without_none(args[0]) if args else UNKNOWN
 
 
 def _cond(args: Args, keywords: Keywords, node: ast.AST | None, frame: Frame) -> Value:
@@ -279,6 +291,10 @@ _HANDLERS: dict[str, Callable[[Args, Keywords, ast.AST | None, Frame], Value]] =
     "functools.update_wrapper": _update_wrapper,
     "functools.reduce": _reduce,
     "torch.jit.trace": _traced,
+    "torch.jit.annotate": _cast,
+    "torch.jit._unwrap_optional": _unwrap,
+    "typing.cast": _cast,
+    "typing_extensions.cast": _cast,
     "importlib.import_module": _import_module,
     "inspect.isclass": _is_class,
     "inspect.isfunction": _is_function,

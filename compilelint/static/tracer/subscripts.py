@@ -138,5 +138,6 @@ def _from_instance(owner: Instance, index: Value, node: ast.Subscript, frame: Fr
         return frame.tracer.call(getter, (index,), {}, node, frame)
     # Dataclasses of the ModelOutput kind answer to names and positions alike.
     if isinstance(index, Const) and isinstance(index.value, str):
-        return attributes.get(owner, index.value, frame)
+        found = attributes.get(owner, index.value, frame)
+        return UNKNOWN if isinstance(found, Method) else found
     return join_all(owner.attributes.values()) if owner.attributes else UNKNOWN
