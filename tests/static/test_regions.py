@@ -472,6 +472,13 @@ def test_modules_among_transforms_are_models_functions_there_prepare_data() -> N
     assert probe(files).functions() == {"Flow.inverse", "Squash._call", "Squash.slope"}
 
 
+def test_each_of_many_functions_that_one_function_compiles_is_a_region() -> None:
+    steps = [f"def step{i}(x): probe(x)\ndef test{i}(x): check(step{i}, x)\n" for i in range(12)]
+    check = "def check(f, x):\n" + "    x = x + 1\n" * 12 + "    torch.compile(f)(x)\n"
+    seen = probe("import torch\n" + check + "".join(steps))
+    assert seen.functions() >= {f"step{i}" for i in range(12)}
+
+
 HOST_BODIES = {
     "makes a layer": "x = torch.nn.Linear(3, 3)(x)",
     "hands over to numpy": "return x.cpu().numpy(), [x.numpy()]",

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
+from compilelint.static.project.compiled_names import compiles_parameter
 from compilelint.static.project.definitions import FunctionRef, is_small
+from compilelint.static.project.index import Scope
 from compilelint.static.tracer.frame import Frame, Mode
 from compilelint.static.values import Closure
 
@@ -50,8 +53,13 @@ MAX_SMALL_WAYS = 300
 
 
 def most_ways(ref: FunctionRef) -> int:
-    """In how many ways a function is walked."""
-    return MAX_SMALL_WAYS if is_small(ref.node) else MAX_WAYS
+    """In how many ways a function is walked; what compiles its argument is a region of its own for each."""
+    return MAX_SMALL_WAYS if is_small(ref.node) or _compiles_parameter(ref.node) else MAX_WAYS
+
+
+@lru_cache(maxsize=1024)
+def _compiles_parameter(node: Scope) -> bool:
+    return compiles_parameter(node)
 
 
 class HeldFrames:
