@@ -2,9 +2,9 @@
 
 ## What it does
 Finds, in code that Dynamo traces, calls of a class that inherits from `torch.Tensor` with an `__init__` that needs more
-than the keywords of the call, calls of `torch.Tensor._make_wrapper_subclass` where Dynamo looks into them, calls of
-`x.as_subclass(torch.Tensor)`, and of torch's own `CausalBias` and the functions that make one
-(`torch.nn.attention.bias.causal_lower_right`).
+than the keywords of the call, calls of `torch.Tensor._make_wrapper_subclass` where Dynamo looks into them, calls of a
+wrapper that are given an object or a function, calls of `x.as_subclass(torch.Tensor)`, and of torch's own `CausalBias`
+and the functions that make one (`torch.nn.attention.bias.causal_lower_right`).
 
 ## Why it costs
 Dynamo hands such an `__init__` the object and the keywords, but no argument by position, and what it needs is missing
@@ -28,8 +28,8 @@ with plain tensors. A causal bias can be made beforehand and passed in (GB0026 w
 
 ## Limits
 Subclasses with `__new__` alone compile, so do an `__init__(self, *args, **kwargs)` and `x.as_subclass(Subclass)`. What
-a wrapper's call is given besides tensors must be a constant of the graph: a `functools.partial` or a plain object is
-not, and isn't reported. Measured on torch 2.11, 2.13 and 2.14.
+a wrapper's call is given besides tensors must be a constant of the graph: a number, a text, a tuple, list or dict of
+such, a dtype, a member of an enumeration, a frozen dataclass. Measured on torch 2.11, 2.13 and 2.14.
 
 ## References
 torch documentation: "Extending PyTorch", `torch.Tensor.as_subclass`. GB0007, GB7312.
@@ -41,7 +41,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.values import Class, External, options
+from compilelint.static.values import Class, Const, External, Function, Instance, Partial, Scalar, Value, options
 
 HAZARD = "graph-break"
 WRAPPER = "torch.Tensor._make_wrapper_subclass"
@@ -98,6 +98,40 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             " go: the graph splits here",
             "set in `__new__` what the tensor carries and leave `__init__` out, or make it outside the compiled code",
         )
+    elif made and (passed := _object_passed(made, node, view)) is not None:
+        yield Hit(
+            node,
+            f"`{view.text(node)}` would be one call in the graph, which can't hold the object `{view.text(passed)}`:"
+            " the graph splits here",
+            "pass numbers, texts, a member of an enumeration or a frozen dataclass instead of an object or function",
+            "likely",
+        )
+
+
+def _object_passed(made: tuple[ast.ClassDef, ...], call: ast.Call, view: View) -> ast.expr | None:
+    """The argument that no graph can hold, of a class whose tensors are taken apart and put together again."""
+    members = {m.name for owner in made for m in owner.body if isinstance(m, ast.FunctionDef)}
+    if not members.issuperset(("__tensor_flatten__", "__tensor_unflatten__")):
+        return None
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return next((part for part in arguments if _may_be_object(view.kind(part), view)), None)
+
+
+def _may_be_object(value: Value, view: View) -> bool:
+    """Whether a value is an object that no graph holds, or one of several things of which the others are constants."""
+    others = [kind for kind in options(value) if not isinstance(kind, (Const, Scalar))]
+    return bool(others) and all(_is_object(kind, view) for kind in others)
+
+
+def _is_object(kind: Value, view: View) -> bool:
+    """Whether a value is a function, a module, or an object of the project that is no constant to Dynamo."""
+    if not isinstance(kind, Instance) or kind.is_module:
+        return isinstance(kind, (Function, Partial, Instance))
+    frozen = any(
+        isinstance(decorator, ast.Call) and any(keyword.arg == "frozen" for keyword in decorator.keywords)
+        for _, decorator in view.decorators(Class(kind.ref))
+    )
+    return not frozen and not view.outside(kind)
 
 
 def _subclass(node: ast.Call, view: View) -> tuple[ast.ClassDef, ...]:
@@ -227,6 +261,49 @@ class Attention(nn.Module):
         default="break",
         fullgraph="break",
     ),
+    Example(
+        code="""\
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass
+class Format:
+    bits: int
+
+
+class Packed(torch.Tensor):
+    @staticmethod
+    def __new__(cls, inner, form):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, device=inner.device)
+
+    def __init__(self, inner, form):
+        self.inner = inner
+        self.form = form
+
+    def __tensor_flatten__(self):
+        return ["inner"], self.form
+
+    @classmethod
+    def __tensor_unflatten__(cls, tensors, form, size, stride):
+        return cls(tensors["inner"], form)
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        plain = [argument.inner if isinstance(argument, Packed) else argument for argument in args]
+        return func(*plain, **(kwargs or {}))
+
+
+@torch.compile
+def packed(x, form: Format):
+    return Packed(x * 2, form) + 1  # ~
+""",
+        run="(packed, [(torch.ones(2, 4), Format(8))])",
+        default="break",
+        fullgraph="break",
+        inside=True,
+    ),
 )
 
 GOOD = (
@@ -319,5 +396,53 @@ def counted(x):
         run="(counted, [(torch.ones(2, 4),)])",
         default="clean",
         fullgraph="clean",
+    ),
+    Example(
+        code="""\
+import enum
+from dataclasses import dataclass
+
+import torch
+
+
+class Order(enum.Enum):
+    ROWS = 1
+
+
+@dataclass(frozen=True)
+class Format:
+    bits: int
+
+
+class Packed(torch.Tensor):
+    @staticmethod
+    def __new__(cls, inner, form):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, device=inner.device)
+
+    def __init__(self, inner, form):
+        self.inner = inner
+        self.form = form
+
+    def __tensor_flatten__(self):
+        return ["inner"], self.form
+
+    @classmethod
+    def __tensor_unflatten__(cls, tensors, form, size, stride):
+        return cls(tensors["inner"], form)
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        plain = [argument.inner if isinstance(argument, Packed) else argument for argument in args]
+        return func(*plain, **(kwargs or {}))
+
+
+@torch.compile
+def packed(x, form: Format, order: Order):
+    return Packed(x * 2, form) + Packed(x * 3, order) + Packed(x * 4, (torch.int8, "rows", [1, None]))
+""",
+        run="(packed, [(torch.ones(2, 4), Format(8), Order.ROWS)])",
+        default="clean",
+        fullgraph="clean",
+        inside=True,
     ),
 )
