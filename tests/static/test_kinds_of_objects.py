@@ -745,3 +745,45 @@ def test_an_entry_of_a_subclass_of_dict_may_be_anything(base: str) -> None:
                 return x.reshape(-1, np.prod(batch["shape"]))
         """
     assert [finding.rule for finding in check(text)] == ["CL208"]
+
+
+@pytest.mark.parametrize(
+    ("starts", "asks", "changes"),
+    [
+        ("0", "self.kept > 1", "self.kept += 1"),
+        ("8.0", "self.kept < 1", "self.kept -= 0.5"),
+        ("[]", "self.kept", "self.kept.append(x)"),
+        ("[]", "len(self.kept) == 2", "self.kept.append(x)"),
+        ("[]", "not not self.kept", "pass"),  # some other method may fill it
+    ],
+)
+def test_what_a_later_call_finds_changed_decides_nothing(starts: str, asks: str, changes: str) -> None:
+    text = f"""
+        from torch import nn
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.kept = {starts}
+            def forward(self, x):
+                if {asks}:
+                    print(x.shape)
+                {changes}
+                return x * 2
+        """
+    assert [finding.span.line for finding in check(text) if finding.rule == "CL401"] == [9]
+
+
+def test_a_number_that_the_method_only_reads_decides() -> None:
+    text = """
+        from torch import nn
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.groups = 1
+            def forward(self, x):
+                rows = []
+                if self.groups > 1 or rows or len(rows) > 1:
+                    print(x.shape)
+                return x * 2
+        """
+    assert check(text) == ()

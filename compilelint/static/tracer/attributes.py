@@ -188,10 +188,28 @@ def _as_driven(value: Const, owner: Instance, name: str, frame: Frame) -> Value:
 
 
 def _as_turned(value: Value, name: str, frame: Frame) -> Value:
-    """A flag as a later call finds it, where the method that reads it sets the other value: `self.new = False`."""
-    if not isinstance(value, Const) or not isinstance(value.value, bool) or frame.mode != "compiled":
+    """A flag or number as a later call finds it, where the method that reads it changes it: `self.new = False`."""
+    if not isinstance(value, Const) or frame.mode == "construct":
+        return value
+    if isinstance(value.value, (int, float)) and not isinstance(value.value, bool):
+        return Scalar(type(value.value).__name__) if name in _numbers_moved(frame.ref.node) else value  # type: ignore[arg-type]
+    if not isinstance(value.value, bool) or frame.mode != "compiled":
         return value
     return join(value, Const(not value.value)) if (name, not value.value) in _flags_set(frame.ref.node) else value
+
+
+@lru_cache(maxsize=1024)
+def _numbers_moved(function: Scope) -> frozenset[str]:
+    """The attributes of its object that a method counts up or down: `self.seen += 1`."""
+    receiver = next((argument.arg for argument in function.args.args), None)
+    return frozenset(
+        node.target.attr
+        for node in nodes_in(function)
+        if isinstance(node, ast.AugAssign)
+        and isinstance(node.target, ast.Attribute)
+        and isinstance(node.target.value, ast.Name)
+        and node.target.value.id == receiver
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -81,7 +81,8 @@ _PLAIN: dict[str, Value] = {
 def _len(args: Args, keywords: dict[str, Value], node: ast.AST | None, frame: Frame) -> Value:
     value = args[0] if args else UNKNOWN
     if isinstance(value, Sequence) and value.items is not None:
-        return Const(len(value.items))
+        filled_later = isinstance(node, ast.Call) and bool(node.args) and narrowing.starts_empty(value, node.args[0])
+        return Scalar("int") if filled_later else Const(len(value.items))
     return Scalar("int", "shape" if isinstance(value, (Tensor, Array)) else "python")
 
 

@@ -59,7 +59,12 @@ def test(node: ast.expr, frame: Frame) -> bool | None:
     value = frame.tracer.evaluate(node, frame)
     frame.tests[node] = value
     overloads.ask_truth(value, node, frame)
-    return truth_of(value)
+    return None if starts_empty(value, node) else truth_of(value)
+
+
+def starts_empty(value: Value, node: ast.AST) -> bool:
+    """Whether `node` reads a list that its object starts with empty (`self.seen = []`): a later call may find more."""
+    return isinstance(node, ast.Attribute) and isinstance(value, Sequence) and value.items == ()
 
 
 def _test_parts(node: ast.BoolOp, frame: Frame) -> bool | None:

@@ -13,7 +13,7 @@ from compilelint.static.tracer.assignment import parts, side_by_side, store
 from compilelint.static.tracer.decoration import decorate
 from compilelint.static.tracer.expressions import closure_of, evaluate, iterate
 from compilelint.static.tracer.frame import Env, Frame, join_envs
-from compilelint.static.tracer.narrowing import narrowed, test
+from compilelint.static.tracer.narrowing import narrowed, starts_empty, test
 from compilelint.static.tracer.postponed import postpone
 from compilelint.static.values import (
     NONE,
@@ -136,8 +136,8 @@ def _keep_loop_exit(before: Env, after: Env) -> None:
 
 def _for(node: ast.For | ast.AsyncFor, frame: Frame) -> bool:
     source = evaluate(node.iter, frame)
-    if isinstance(source, Sequence) and source.items == () and not isinstance(node.iter, ast.Attribute):
-        return run_block(node.orelse, frame)  # what an object starts without (`self.active = []`) is filled later
+    if isinstance(source, Sequence) and source.items == () and not starts_empty(source, node.iter):
+        return run_block(node.orelse, frame)
     item = iterate(source, frame)
     entry = frame.env
     for _ in range(LOOP_PASSES):
