@@ -45,12 +45,11 @@ from compilelint.static.values import Class, Const, External, Function, Instance
 
 HAZARD = "graph-break"
 WRAPPER = "torch.Tensor._make_wrapper_subclass"
-PLAIN = External("torch.Tensor")
+TENSOR = "torch.Tensor"
+PLAIN = External(TENSOR)
 CAUSAL = frozenset(
     f"torch.nn.attention.bias.{name}" for name in ("CausalBias", "causal_lower_right", "causal_upper_left")
 )
-TENSOR = frozenset({"torch.Tensor", "Tensor"})
-"""How a class names the one it inherits from."""
 NAMES = frozenset({"cls", "as_subclass", "_make_wrapper_subclass", "causal_lower_right", "causal_upper_left"})
 
 
@@ -138,8 +137,8 @@ def _subclass(node: ast.Call, view: View) -> tuple[ast.ClassDef, ...]:
     """The classes of the project that the class called is made of, if it inherits from `torch.Tensor`."""
     if not all(isinstance(option, Class) for option in options(view.kind(node.func))):
         return ()
-    owners = view.classes(view.kind(node))
-    return owners if any(ast.unparse(base) in TENSOR for owner in owners for base in owner.bases) else ()
+    made = view.kind(node)
+    return view.classes(made) if TENSOR in view.outside(made) else ()
 
 
 def _leaves_out_arguments(made: tuple[ast.ClassDef, ...], call: ast.Call) -> bool:
@@ -321,7 +320,11 @@ class Volume(torch.Tensor):
         return made
 
 
-class Meta:
+class Tensor:
+    pass
+
+
+class Meta(Tensor):
     def __init__(self, spacing):
         self.spacing = spacing
 

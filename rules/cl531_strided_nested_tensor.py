@@ -42,7 +42,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     if any(keyword.arg is None for keyword in node.keywords):
         return
-    layout = next((keyword.value for keyword in node.keywords if keyword.arg == "layout"), None)
+    # The position is that of `as_nested_tensor`; the other one takes keywords alone.
+    layout = view.argument(node, 3, "layout")
     if layout is None or view.kind(layout) == STRIDED:
         yield Hit(
             node,
@@ -105,6 +106,7 @@ class Unpad(nn.Module):
 
     def forward(self, a, b, offsets):
         packed = torch.nested.as_nested_tensor([a * 2, b], layout=torch.jagged)
+        packed = packed + torch.nested.as_nested_tensor([a, b], None, None, torch.jagged).sum()
         ragged = torch.nested.nested_tensor_from_jagged(b, offsets)
         return self.ff(packed).sum() + self.ff(ragged).to_padded_tensor(0.0).sum()
 """,

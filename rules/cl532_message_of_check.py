@@ -34,10 +34,11 @@ from collections.abc import Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.objects import is_object
 from compilelint.static.facts.questions import last_name
 from compilelint.static.facts.state import loads, own_names, own_statements, written
 from compilelint.static.project.syntax import nodes_in
-from compilelint.static.values import UNKNOWN, Instance, Mapping, Sequence, Tensor, Value, options, tensor_certainty
+from compilelint.static.values import UNKNOWN, Mapping, Sequence, Tensor, Value, constant, tensor_certainty
 
 HAZARD = "graph-break"
 CHECKS = frozenset(f"torch._check{which}" for which in ("", "_value", "_type", "_index", "_not_implemented"))
@@ -51,7 +52,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not isinstance(node, ast.Call) or view.callee(node) not in CHECKS or view.assumed:
         return
     message = view.argument(node, 1, "message")
-    if message is None:
+    if message is None or not node.args or view.kind(node.args[0]) == constant(False):
         return
     if _is_text(message):
         if view.torch < TAKES_TEXT:
@@ -88,7 +89,7 @@ def _as_function(message: ast.expr, view: View) -> str:
     """How to write a text as a function; what it reads that a function may not, has to be taken out before."""
     told = f"make it a function that reads plain values only: `lambda: {view.text(message)}`"
     parts = [part for part in ast.walk(message) if isinstance(part, ast.Name)]
-    bad = sorted({part.id for part in parts if part.id == "self" or _unreadable(view.kind(part)) is not None})
+    bad = sorted({part.id for part in parts if part.id == "self" or _unreadable(view.kind(part), view) is not None})
     return f"{told}, with what it shows of `{bad[0]}` in a variable (`shape = x.shape`)" if bad else told
 
 
@@ -112,7 +113,7 @@ def _read_around(function: ast.Lambda | ast.FunctionDef, view: View) -> Iterator
     body = [function.body] if isinstance(function, ast.Lambda) else function.body
     read = {part.id for statement in body for part in nodes_in(statement) if isinstance(part, ast.Name)}
     for name in sorted(read & outer):
-        found = _unreadable(_kind_at(name, function, view))
+        found = _unreadable(_kind_at(name, function, view), view)
         if found is not None:
             yield name, *found
         elif name == "self" and "." in view.qualname:
@@ -132,16 +133,12 @@ def _kind_at(name: str, function: ast.AST, view: View) -> Value:
     return UNKNOWN if value is None else view.kind(value)
 
 
-def _unreadable(kind: Value) -> tuple[str, Confidence] | None:
+def _unreadable(kind: Value, view: View) -> tuple[str, Confidence] | None:
     """What a value is that a message cannot show, and how sure that is."""
     certainty = _tensors(kind)
     if certainty is not None:
         return "a tensor" if isinstance(kind, Tensor) else "which may hold a tensor", certainty
-    return ("an object", "certain") if _is_object(kind) else None
-
-
-def _is_object(value: Value) -> bool:
-    return value != UNKNOWN and all(isinstance(option, Instance) for option in options(value))
+    return ("an object", "certain") if is_object(kind, view) else None
 
 
 def _tensors(value: Value) -> Confidence | None:
@@ -224,8 +221,15 @@ class Norm(nn.Module):
 GOOD = (
     Example(
         code="""\
+from typing import NamedTuple
+
 import torch
 from torch import nn
+
+
+class Limits(NamedTuple):
+    low: int
+    high: int
 
 
 class Head(nn.Module):
@@ -241,6 +245,10 @@ class Head(nn.Module):
         torch._check_value(shape[-1] == width, lambda: f"expected {width} features, got {shape}")
         torch._check_type(x.is_floating_point(), lambda dtype=x.dtype: f"expected floats, got {dtype}")
         torch._check(mask is None, lambda: f"no mask is taken, got {mask}")
+        limits = Limits(0, width)
+        torch._check(x.dim() < 3, lambda: f"at most {limits.high}")
+        if x.dim() != 2:
+            torch._check(False, lambda: f"expected a matrix, got {x.shape}")
         found = self.proj(x)
         kept = found * 2
         found = tuple(found.shape)

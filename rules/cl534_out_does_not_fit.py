@@ -17,7 +17,8 @@ Assign to the view, which compiles, or give the function a tensor of its own:
     both = torch.cat([a, b])                 # not torch.cat([a, b], out=torch.empty(0))
 
 ## Limits
-A view is contiguous after all where the dimensions in front of the slice have size 1. Of sizes that do not fit only 0
+A view is contiguous after all where the dimensions in front of the slice have size 1; what is transposed twice is taken
+for contiguous. Of sizes that do not fit only 0
 is looked for. Measured on torch 2.11, 2.13 and 2.14.
 
 ## References
@@ -31,7 +32,7 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.questions import assigned_to
-from compilelint.static.values import Tensor, options
+from compilelint.static.values import Tensor, constant, options
 
 HAZARD = "graph-break"
 EMPTY = frozenset({"empty", "zeros", "ones", "new_empty", "new_zeros"})
@@ -113,20 +114,34 @@ def is_tensor(node: ast.expr, view: View) -> bool:
 
 def is_strided(node: ast.expr, view: View) -> bool:
     """Whether an expression makes a view with gaps of a tensor that has several dimensions, as far as is known."""
-    if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Attribute) and node.func.attr in TURNED
-    if isinstance(node, ast.Attribute):
-        return node.attr in TURNED
+    turned = node.func if isinstance(node, ast.Call) else node
+    if isinstance(turned, ast.Attribute):
+        return (
+            turned.attr in TURNED and not _has_one_dimension(turned.value, view) and not _is_turned(turned.value, view)
+        )
     if not isinstance(node, ast.Subscript):
         return False
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    if any(isinstance(part, ast.Slice) and part.step is not None for part in parts):
+    if any(
+        isinstance(part, ast.Slice) and part.step is not None and view.kind(part.step) != constant(1) for part in parts
+    ):
         return True
     spans = [isinstance(part, ast.Slice) or is_ellipsis(part) for part in parts]
     cuts = [is_cut(part) for part in parts]
     first = spans.index(True) if True in spans else len(parts)
-    one_dimension = any(isinstance(option, Tensor) and option.rank == 1 for option in options(view.kind(node.value)))
-    return any(cuts[first + 1 :]) and not one_dimension
+    return any(cuts[first + 1 :]) and not _has_one_dimension(node.value, view)
+
+
+def _has_one_dimension(node: ast.expr, view: View) -> bool:
+    return any(isinstance(option, Tensor) and option.rank == 1 for option in options(view.kind(node)))
+
+
+def _is_turned(node: ast.expr, view: View) -> bool:
+    """Whether a tensor is the transposed one of another, so that its own may lie in one piece again."""
+    return any(
+        isinstance(turned := made.func if isinstance(made, ast.Call) else made, ast.Attribute) and turned.attr in TURNED
+        for made in makers_of(node, view)
+    )
 
 
 def is_cut(part: ast.expr) -> bool:
@@ -229,6 +244,11 @@ class Pool(nn.Module):
         torch.add(x[0], 1.0, out=out[0])
         torch.mul(x[0, :2], 2.0, out=out[0, :2])
         torch.sub(x, 1.0, out=self.kept)
+        torch.cos(x, out=out[::1])
+        back = torch.empty(4, 4).t()
+        back = back.t()
+        torch.sin(x, out=back)
+        torch.exp(x[0], out=torch.empty(4).t())
         out[:, 1:] = torch.maximum(out[:, 1:], x[:, :-1])
         total, sums = torch.tensor(0.0), torch.zeros(4)
         torch.sum(x, dim=(0, 1), out=total)

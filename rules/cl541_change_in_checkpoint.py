@@ -137,10 +137,30 @@ def _is_from_outside(place: ast.expr, under: Checkpointed, view: View) -> bool:
         return False
     if is_module(view.kind(root)):
         return True
+    if isinstance(place, ast.Name) and _is_made_by_call(place, view):
+        return False
     mine = root.id in own_names(view.function)
     if not mine and root.id in own_names(view.module):
         return True
     return under.direct and (not mine or root.id in parameters(view.function))
+
+
+def _is_made_by_call(place: ast.Name, view: View) -> bool:
+    """Whether a parameter is a new container all the same: `**kwargs`, or one that the body puts a copy of in first."""
+    if isinstance(view.function, ast.Module):
+        return False
+    collected = (view.function.args.vararg, view.function.args.kwarg)
+    if any(argument is not None and argument.arg == place.id for argument in collected):
+        return True
+    body = () if isinstance(view.function, ast.Lambda) else view.function.body
+    return any(
+        isinstance(target, ast.Name)
+        and target.id == place.id
+        and isinstance(value, (ast.Call, ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp))
+        for statement in body
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.lineno < place.lineno
+        for target, value in assignments(statement)
+    )
 
 
 def _is_declared(name: str, under: Checkpointed, view: View) -> bool:
@@ -236,8 +256,11 @@ class Router(nn.Module):
         self.loss = torch.zeros(())
         self.register_buffer("load", torch.zeros(4))
 
-    def route(self, x):
-        weights = self.gate(x).softmax(-1)
+    def route(self, x, *parts, **options):
+        parts = [*parts]
+        parts.append(x)
+        options["scale"] = 0.5
+        weights = self.gate(sum(parts) * options["scale"]).softmax(-1)
         self.load.add_(weights.detach().mean(0))
         self.load.data = self.load.data * 0.5
         total = x
@@ -254,7 +277,7 @@ class Router(nn.Module):
         return total * sums["all"], weights.square().mean()
 
     def forward(self, x):
-        x, loss = checkpoint(self.route, x, use_reentrant=False)
+        x, loss = checkpoint(self.route, x, x, scale=1.0, use_reentrant=False)
         self.loss = loss
         return x
 """,

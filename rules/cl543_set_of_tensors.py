@@ -62,6 +62,7 @@ def _touched(view: View) -> Iterator[ast.expr]:
     for node in own_nodes(view.function):
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
             kept = isinstance(node, ast.Name) or node.attr not in view.fact(set_while_running)
+            kept = kept and "frozenset" not in view.makers(node.id if isinstance(node, ast.Name) else node.attr)
             if is_set_of_tensors(view.kind(node)) and kept and comes_from_outside(view, node):
                 yield node
 
@@ -135,8 +136,11 @@ class Penalty(nn.Module):
         self.fc = nn.Linear(4, 4)
         self.anchors = [torch.ones(4), torch.zeros(4)]
         self.names = {"a", "b"}
+        self.frozen = frozenset({torch.ones(4), torch.zeros(4)})
 
     def forward(self, x):
+        for anchor in self.frozen:
+            x = x + anchor
         self.seen = {*self.anchors, self.fc(x)}
         for anchor in self.seen:
             x = x + anchor

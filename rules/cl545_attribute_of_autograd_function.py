@@ -21,8 +21,8 @@ Keep it in the file, in another class, or in the module that calls the function:
         return x / (x.norm() + EPS)
 
 ## Limits
-Methods of the class compile. An attribute that a variable takes, or that is passed
-to a function of the project, splits the graph where that is used, and is not reported. Measured on torch 2.13.
+Methods of the class compile, and so does one under `allow_in_graph`. An attribute that a variable takes, or that is
+passed to a function of the project, splits the graph where that is used, and is not reported. Measured on torch 2.13.
 
 ## References
 torch/_dynamo/variables/misc.py: `AutogradFunctionVariable.var_getattr`. GB0055, GB4841, GB6215.
@@ -100,6 +100,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 def _setting(owner: Value, name: str, view: View) -> ast.expr | None:
     """What the body of a `torch.autograd.Function`, or of a base of it, sets `name` to; None where none does."""
     if not any(base.endswith("autograd.Function") for base in view.outside(owner)):
+        return None
+    if any(name.endswith("allow_in_graph") for option in options(owner) for name, _ in view.decorators(option)):
         return None
     for definition in view.classes(owner):
         for member in definition.body:
@@ -261,6 +263,19 @@ class Normalize(torch.autograd.Function):
         return x * 0.5
 
 
+@torch.compiler.allow_in_graph
+class Triple(torch.autograd.Function):
+    factor = 3.0
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * Triple.factor
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * Triple.factor
+
+
 class Double(torch.autograd.Function):
     scale = None
 
@@ -284,7 +299,7 @@ class Head(nn.Module):
     def forward(self, x):
         x = Normalize.apply(self.proj(x)) * Settings.levels
         x = x if Double.scale is None else Double.apply(x)
-        return x if Normalize.hook is None else Normalize.halved(x)
+        return Triple.apply(x) + x if Normalize.hook is None else Normalize.halved(x)
 """,
         run="(Head(), [(torch.ones(2, 4),)])",
         default="clean",

@@ -33,6 +33,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.early import runs_early
 from compilelint.static.facts.questions import last_name
 from compilelint.static.facts.state import own_nodes
 from compilelint.static.project.answers import about_file
@@ -76,13 +77,10 @@ def _is_first(call: ast.Call, known: list[str], view: View) -> bool:
 
 @about_file(False)
 def _asks_before(module: ast.Module) -> bool:
-    """Whether the file calls `kl_divergence` in an `__init__`, or outside of its functions and classes."""
-    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    early: list[ast.AST] = [statement for statement in module.body if not isinstance(statement, definitions)]
-    early += [node for node in nodes_in(module) if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
+    """Whether the file calls `kl_divergence` before any compiled code runs."""
     return any(
         isinstance(part, ast.Call) and last_name(part.func) == "kl_divergence"
-        for around in early
+        for around in runs_early(module)
         for part in nodes_in(around)
     )
 
@@ -122,7 +120,12 @@ import torch
 from torch import nn
 from torch.distributions import Categorical, Normal, kl_divergence
 
-kl_divergence(Normal(0.0, 1.0), Normal(0.0, 1.0))
+
+def look_up():
+    return kl_divergence(Normal(0.0, 1.0), Normal(0.0, 1.0))
+
+
+look_up()
 
 
 class Policy(nn.Module):

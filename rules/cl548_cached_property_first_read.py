@@ -33,7 +33,8 @@ import sys
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.questions import assigned_once, last_name
+from compilelint.static.facts.early import runs_early
+from compilelint.static.facts.questions import assigned_once
 from compilelint.static.project.answers import about_file
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import Instance
@@ -41,49 +42,39 @@ from compilelint.static.values import Instance
 HAZARD = "frame-skip"
 PYTHON = sys.version_info[:2]
 CACHED = frozenset({"cached_property", "functools.cached_property"})
-FIRST = frozenset({"__init__", "__post_init__"})
-"""Methods that run before any compiled code does."""
 
 
 @about_file(frozenset())
 def cached_properties(module: ast.Module) -> frozenset[str]:
     """The names of the properties of a file that are cached, and that nothing sets or reads before compiled code runs.
 
-    That is done by code outside of functions, by an `__init__` and by what it calls.
+    A name in quotes counts as read: `setattr(self, "freqs", …)`.
     """
     functions = [node for node in nodes_in(module) if isinstance(node, ast.FunctionDef)]
     cached = {function.name for function in functions if _is_cached(function)}
-    if not cached:
+    if not cached or not _is_of_functools(module):
         return frozenset()
-    early: list[ast.AST] = [s for s in module.body if not isinstance(s, (ast.FunctionDef, ast.ClassDef))]
-    names = _called_first(functions)
-    early += [function for function in functions if function.name in names]
-    known = {part.attr for around in early for part in nodes_in(around) if isinstance(part, ast.Attribute)}
+    parts = [part for around in runs_early(module) for part in nodes_in(around)]
+    known = {part.attr for part in parts if isinstance(part, ast.Attribute)}
+    known |= {part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)}
     known |= {p.attr for p in nodes_in(module) if isinstance(p, ast.Attribute) and isinstance(p.ctx, ast.Store)}
     return frozenset(cached - known)
 
 
-def _called_first(functions: list[ast.FunctionDef]) -> set[str]:
-    """The names of the functions that run when an object is made."""
-    names, new = set(FIRST), True
-    while new:
-        called = {
-            last_name(part.func)
-            for function in functions
-            if function.name in names
-            for part in nodes_in(function)
-            if isinstance(part, ast.Call)
-        }
-        new = not called & {function.name for function in functions} <= names
-        names |= called
-    return names
+def _is_of_functools(module: ast.Module) -> bool:
+    """Whether `cached_property` is that of functools; others of that name take no lock."""
+    imports = (node for node in nodes_in(module) if isinstance(node, ast.ImportFrom))
+    return not any(
+        isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == "cached_property" for node in module.body
+    ) and all(node.module == "functools" for node in imports if any(a.name == "cached_property" for a in node.names))
 
 
 @about_file(())
 def read_by_drivers(module: ast.Module) -> tuple[str, ...]:
     """The attributes that functions outside of classes read."""
-    drivers = [statement for statement in module.body if isinstance(statement, ast.FunctionDef)]
-    return tuple(sorted({p.attr for around in drivers for p in nodes_in(around) if isinstance(p, ast.Attribute)}))
+    parts = [p for driver in module.body if isinstance(driver, ast.FunctionDef) for p in nodes_in(driver)]
+    named = {p.value for p in parts if isinstance(p, ast.Constant) and isinstance(p.value, str)}
+    return tuple(sorted(named | {p.attr for p in parts if isinstance(p, ast.Attribute)}))
 
 
 def _is_cached(function: ast.FunctionDef) -> bool:
@@ -103,8 +94,9 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         return
     if not _is_new(node.value, node.attr, view) or not _is_first(node, view):
         return
-    classes = view.classes(view.kind(node.value))
-    if any(isinstance(m, ast.FunctionDef) and m.name == node.attr and _is_cached(m) for c in classes for m in c.body):
+    members = [member for owner in view.classes(view.kind(node.value)) for member in owner.body]
+    found = next((member for member in members if node.attr in _names(member)), None)
+    if isinstance(found, ast.FunctionDef) and _is_cached(found):
         skipped = PYTHON < (3, 12)
         yield Hit(
             node,
@@ -118,6 +110,14 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             "likely",
             "frame-skip" if skipped else "recompile",
         )
+
+
+def _names(member: ast.stmt) -> set[str]:
+    """What a statement in the body of a class defines."""
+    targets = member.targets if isinstance(member, ast.Assign) else []
+    if isinstance(member, ast.AnnAssign) and member.value is not None:
+        targets = [member.target]
+    return {getattr(member, "name", "")} | {target.id for target in targets if isinstance(target, ast.Name)}
 
 
 def _is_new(owner: ast.expr, name: str, view: View) -> bool:
@@ -184,6 +184,14 @@ class Settings:
     def scale(self):
         return 1.0 / self.heads
 
+    @functools.cached_property
+    def bias(self):
+        return 0.5 * self.heads
+
+
+class Known(Settings):
+    bias = 0.5
+
 
 class Rotary(nn.Module):
     def __init__(self, dim=4):
@@ -196,6 +204,8 @@ class Rotary(nn.Module):
         self.reset()
 
     def reset(self):
+        for name in ("depth",):
+            getattr(self, name)
         self.bound = self.limit * 2
         self.top = 3.0
 
@@ -209,7 +219,15 @@ class Rotary(nn.Module):
 
     @functools.cached_property
     def freqs(self):
-        return 1.0 / (10000 ** (torch.arange(self.dim) / self.dim))
+        return self.base ** (torch.arange(self.dim) / self.dim)
+
+    @functools.cached_property
+    def base(self):
+        return 1e-4
+
+    @functools.cached_property
+    def depth(self):
+        return 2
 
     @property
     def half(self):
@@ -217,9 +235,40 @@ class Rotary(nn.Module):
 
     def forward(self, x):
         x = self.proj(x).clamp(max=self.limit * self.top)
-        return x * self.freqs * self.half * self.settings.scale
+        return x * self.freqs * self.half * self.settings.scale * self.base**self.depth * Known(2).bias
 """,
         run="(Rotary(), [(torch.ones(2, 4),)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class cached_property:
+    def __init__(self, function):
+        self.function = function
+
+    def __get__(self, owner, kind=None):
+        return self.function(owner)
+
+
+class Box:
+    def __init__(self, sides):
+        self.sides = sides
+
+    @cached_property
+    def area(self):
+        return self.sides * 2
+
+
+class Head(nn.Module):
+    def forward(self, x):
+        return Box(x).area
+""",
+        run="(Head(), [(torch.ones(2, 4),)])",
         default="clean",
         fullgraph="clean",
     ),
