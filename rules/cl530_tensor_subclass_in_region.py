@@ -320,8 +320,7 @@ class Volume(torch.Tensor):
         return made
 
 
-class Tensor:
-    pass
+class Tensor: ...
 
 
 class Meta(Tensor):
