@@ -44,7 +44,7 @@ from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.number_arguments import BOUNDS, COUNTS, VALUES, numbers_of, rows_of_numbers, values_of
 from compilelint.static.facts.questions import assigned_once
-from compilelint.static.facts.state import own_nodes, parameters
+from compilelint.static.facts.state import loads, own_nodes, parameters
 from compilelint.static.facts.tensors import (
     data,
     element_of_array,
@@ -55,7 +55,7 @@ from compilelint.static.facts.tensors import (
     tensors_within,
     written_constant,
 )
-from compilelint.static.values import Sequence, Tensor, options, tensors_in
+from compilelint.static.values import NONE, Sequence, Tensor, options, tensors_in
 
 HAZARD = "graph-break"
 CAPTURED = "numbers"
@@ -73,6 +73,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         certain = scalar_tensor(value) or (data(value) if data(value) == "certain" else None)
         if certain is None and element_of_array(part, view):
             certain = "likely"
+        if certain and isinstance(part, ast.Name) and _is_handed_over(part, view):
+            certain = "likely"  # a break on its way may have made an input of it, and of that a constant
         known = written_constant(part, view) or kept_number(part, view) or _is_int_passed_in(part, view)
         if certain is not None and not known:
             name = view.callee(node).rpartition(".")[2]
@@ -100,6 +102,13 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
                 certain,
             )
             return
+
+
+def _is_handed_over(name: ast.Name, view: View) -> bool:
+    """Whether a variable is what a caller passed, and not what stands for the None that it did."""
+    if view.entry or name.id not in parameters(view.function):
+        return False
+    return view.kind(next(loads(name.id, view.function), name)) != NONE
 
 
 def _is_int_passed_in(part: ast.expr, view: View) -> bool:

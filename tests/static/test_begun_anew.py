@@ -113,3 +113,21 @@ class State:
 
     def settled(self, given):
 """
+
+
+@pytest.mark.parametrize(
+    ("passed", "confidence"), [("torch.relu(rows)", "certain"), ("torch.relu(rows), torch.relu(rows).max()", "likely")]
+)
+def test_a_size_that_a_caller_hands_over_may_have_become_an_input_on_its_way(passed: str, confidence: str) -> None:
+    """A break between where it is computed and used makes an input of it, of which Dynamo makes a constant."""
+    text = f"""
+        import torch
+        def mask(lengths, most=None):
+            if most is None:
+                most = lengths.max()
+            return torch.arange(most)[None] < lengths[:, None]
+        @torch.compile
+        def masked(x, rows):
+            return x * mask({passed})
+        """
+    assert [(finding.rule, finding.confidence) for finding in check(text)] == [("CL208", confidence)]
