@@ -233,6 +233,16 @@ CALLED_EACH_TURN = {
         "        pick(x)",
         {"pick"},
     ),
+    "objects made each turn": (
+        "class Meta:\n    def __init__(self, x): probe(x)\n"
+        "class Field:\n    x: torch.Tensor\n    def __post_init__(self): probe(self.x)\n"
+        "    @classmethod\n    def of(cls, x): return cls(x)\n"
+        "class Once:\n    def __init__(self, x): probe(x)\n"
+        "class Part(nn.Module):\n    def __init__(self, x):\n        super().__init__()\n        probe(x)\n"
+        "def generate(x: torch.Tensor, model):\n    once = Once(x)\n    for _ in range(9):\n"
+        "        meta, field, part = Meta(x), Field.of(x), Part(x)\n        x = x + model(x)",
+        {"Meta.__init__", "Field.__post_init__"},
+    ),
 }
 
 

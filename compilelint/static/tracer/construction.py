@@ -75,7 +75,8 @@ class Constructions:
         tracer = caller.tracer
         if is_enum(ref, tracer.program):
             return self.bare(ref, caller) if is_text_enum(ref, tracer.program) else UNKNOWN
-        key = (ref, args, key_of(keywords), caller.mode == "compiled")  # what Dynamo traces is looked at as such
+        mode = _mode(ref, node, caller)
+        key = (ref, args, key_of(keywords), caller.mode == "compiled", mode)  # what Dynamo traces is looked at as such
         found = self._made.get(key)
         if found is not None:
             return found
@@ -84,7 +85,7 @@ class Constructions:
         self._count[ref] = self._count.get(ref, 0) + 1
         instance = self._new(ref, tracer, traced=caller.mode == "compiled")
         self._made[key] = instance
-        self._fill(instance, args, keywords, node, caller)
+        self._fill(instance, args, keywords, mode, node, caller)
         return instance
 
     def bare(self, ref: ClassRef, caller: Frame) -> Instance:
@@ -95,7 +96,8 @@ class Constructions:
         if ref not in self._bare:
             instance = self._new(ref, caller.tracer, traced=False)
             self._bare[ref] = instance
-            self._fill(instance, (), {"*": UNKNOWN, "**": UNKNOWN, **_given(ref, caller.tracer)}, None, caller)
+            given = {"*": UNKNOWN, "**": UNKNOWN, **_given(ref, caller.tracer)}
+            self._fill(instance, (), given, _mode(ref, None, caller), None, caller)
         return self._bare[ref]
 
     def _new(self, ref: ClassRef, tracer: Tracer, *, traced: bool) -> Instance:
@@ -108,21 +110,20 @@ class Constructions:
         instance: Instance,
         args: tuple[Value, ...],
         keywords: dict[str, Value],
+        mode: Mode,
         node: ast.AST | None,
         caller: Frame,
     ) -> None:
         tracer = caller.tracer
         member = tracer.program.method(instance.ref, "__init__")
-        # What is made inside a region is traced by Dynamo, a module's __init__ too.
-        traced = caller.mode == "compiled" and not _is_made_in_graph(instance.ref, tracer)
-        mode: Mode = "compiled" if traced else "construct"
+        traced = mode == "compiled"
         made_by = tracer.program.method(instance.ref, "__new__")
         if traced and isinstance(made_by, FunctionRef) and caller.depth < 24:
             tracer.run(Function(made_by), (Class(instance.ref), *args), keywords, mode, node, caller)
         if isinstance(member, FunctionRef):
             if caller.depth < 24:
                 tracer.run(Function(member, instance), args, keywords, mode, node, caller)
-            if mode == "construct":
+            if not traced:
                 instance.attributes.keep_as(_as_kept)
             return
         for position, (name, value) in enumerate(fields_of(instance.ref, tracer)):
@@ -138,6 +139,16 @@ class Constructions:
         if mode == "compiled" and caller.depth < 24:
             for validator, validated in validators.of(instance, tracer.program):
                 tracer.run(validator, (validated,), {"*": UNKNOWN, "**": UNKNOWN}, mode, node, caller)
+
+
+def _mode(ref: ClassRef, node: ast.AST | None, caller: Frame) -> Mode:
+    """How what a class does when it is called runs: what a loop around a model makes anew on each turn, as the turn.
+
+    What is made inside a region is traced by Dynamo, a module's `__init__` too.
+    """
+    if caller.mode == "compiled":
+        return "construct" if _is_made_in_graph(ref, caller.tracer) else "compiled"
+    return "construct" if caller.tracer.program.is_module(ref) else caller.turn_at(node) or "construct"
 
 
 def _is_made_in_graph(ref: ClassRef, tracer: Tracer) -> bool:

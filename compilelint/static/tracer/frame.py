@@ -132,6 +132,13 @@ class Frame:
             frame = frame.caller
         return count
 
+    def turn_at(self, site: ast.AST | None) -> Mode | None:
+        """How what is called at `site` runs if a loop around a model does so on each of its turns."""
+        turn = TURN_OF.get(self.mode)
+        if turn is None:
+            return self.mode if self.mode in TURN_OF.values() else None
+        return turn if site in self.tracer.each_turn[self.mode] else None
+
     def goes_too_deep(self, ref: FunctionRef, mode: Mode) -> bool:
         """Whether a call of a function, which would run as `mode`, is not followed from here."""
         limit = MAX_DEPTH if mode == "compiled" else HOST_DEPTH if mode in _AROUND else OBJECT_DEPTH

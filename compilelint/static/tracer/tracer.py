@@ -252,8 +252,7 @@ class Tracer:
             return self.looping[ref]
         if caller.mode == "compiled" and attributes.is_opaque(ref):
             return "host"
-        turn = TURN_OF.get(caller.mode, caller.mode)
-        if turn in TURN_OF.values() and (turn == caller.mode or site in self.each_turn[caller.mode]):
+        if turn := caller.turn_at(site):
             # The model's own forward is no part of the loop around it.
             runs_model = ref.qualname.endswith((".forward", ".__call__"))
             return "host" if runs_model and ref.owner and self.program.is_module(ref.owner) else turn
