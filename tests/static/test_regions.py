@@ -138,6 +138,22 @@ ROOTS = {
         "        self.l = nn.Linear(1, 1)\n        self.l.register_forward_hook(hook)\n    def forward(self, x): pass",
         {"hook"},
     ),
+    "a forward hook that what makes the model lets another put on it": (
+        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.l = nn.Linear(1, 1)\n"
+        "    def forward(self, x): return self.l(x)\n"
+        "class Stats:\n    def attach(self, model):\n        for part in model.modules():\n"
+        "            if isinstance(part, nn.Linear):\n                part.register_forward_hook(self.hook_for(1))\n"
+        "    def hook_for(self, scale):\n        def hook(module, args, output): probe(output * scale)\n"
+        "        return hook\n"
+        "def start():\n    net = Net()\n    Stats().attach(net)\n    return net",
+        {"Stats.hook_for.<locals>.hook"},
+    ),
+    "a forward hook on a model of others": (
+        "class Net(nn.Module):\n    def forward(self, x): return x\n"
+        "class Stats:\n    def hook(self, module, args, output): probe(output)\n"
+        "    def attach(self, model):\n        model.head.register_forward_hook(self.hook)\n",
+        set(),
+    ),
     "not what is disabled": (
         "@torch.compiler.disable\ndef f(x): probe(x)\n@torch.compile\ndef g(x): return f(x)",
         set(),

@@ -50,6 +50,22 @@ def module_roots(program: Program, module: ModuleIndex) -> Iterator[Root]:
                 yield Root(step, ref, f"`{ref.qualname}.{name}` is a step that Lightning compiles with the module")
 
 
+def hooking(program: Program, module: ModuleIndex) -> list[FunctionRef]:
+    """The functions of a file that make one of its modules, where something in the file puts forward hooks on modules.
+
+    What they hand it to may hook it, and such a hook runs with the module's own `forward`.
+    """
+    if only_tests(module) or not any("register_forward_" in line for line in module.lines):
+        return []
+    models = {ref.qualname for ref in classes(module) if program.is_module(ref)}
+    return [
+        ref
+        for ref in functions(module)
+        if (ref.owner is None or not program.is_module(ref.owner))
+        and any(isinstance(node, ast.Call) and called_name(node.func) in models for node in nodes_in(ref.node))
+    ]
+
+
 def _differs(ref: ClassRef) -> bool:
     """Whether an inherited `forward` may run otherwise here: the class has methods or fields, or makes parts for it.
 

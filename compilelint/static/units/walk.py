@@ -187,6 +187,9 @@ class Walk:
         for ref in link.leading_to([*using, *compiling], module):
             if ref not in using and not contents.host_function(ref, module):
                 self._start(ref, "driving", "this code leads to what is compiled")
+        for ref in link.hooking(self.program, module):
+            if not any(self.tracer.walked(ref, mode) for mode in ("host", "driving")):
+                self._start(ref, "driving", "this code makes a model that hooks may be put on")
         self._nested()
 
     def _drivers(self, module: ModuleIndex) -> None:
