@@ -457,6 +457,17 @@ def test_tasks_that_no_change_concerns_are_not_opened(
     assert len(set(opened)) > 2
 
 
+def test_where_all_code_counts_no_parts_of_it_are_told(
+    two_users: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: dict[tuple[str, ...], dict[str, Reading]] = {}
+    monkeypatch.setattr(Cache, "put", lambda self, task, outcome: read.setdefault(task.modules, outcome.read))
+    lint(two_users, Settings(root=tmp_path), cache=tmp_path / "cache")
+    assert set(read["first.m",][two_users[0].as_posix()].parts) == {"code", "starts"}
+    told = [set(reading.parts) for about in read.values() for reading in about.values()]
+    assert all(parts <= {"code", "starts", "head"} for parts in told if "code" in parts)
+
+
 @pytest.mark.parametrize("gone", ["before", "meanwhile"])
 def test_entries_that_another_run_removes_are_made_anew(
     two_users: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: str

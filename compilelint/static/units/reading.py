@@ -15,6 +15,7 @@ from compilelint.static.project.parts import (
     CODE,
     FACT,
     GIVEN,
+    HEAD,
     MADE,
     OUTSIDE,
     PLAN,
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 _NAMES_LINE = re.compile(r"\blines? \d|\.\w+:\d")
 """A text that names a line says something else once that has moved."""
 
+_BESIDES_CODE = (CODE, STARTS, HEAD)
+"""What counts of a file of which all code does: the other parts are made of that, but these two hold comments too."""
+
 Lines = Mapping[str, Mapping[int, int]]
 """By path as findings show it, where lines have moved to."""
 
@@ -55,7 +59,10 @@ def readings(
         if parts is not None:
             # Of files in the unit every function is looked at, to tell whether a walk starts there.
             own = [CODE, STARTS] if name in task.modules else [SURFACE]
-            reading.parts = _digests(parts, [*own, *_wanted(parts, notes.get(name, ()))], pattern)
+            wanted = dict.fromkeys([*own, *_wanted(parts, notes.get(name, ()))])
+            if CODE in wanted:
+                wanted = {part: None for part in wanted if part in _BESIDES_CODE}
+            reading.parts = _digests(parts, wanted, pattern)
             sources[shown(path)] = reading, parts
         if path.as_posix() in found:  # one file under two names
             reading = Reading(content)
