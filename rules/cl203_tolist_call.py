@@ -19,7 +19,8 @@ Split sizes have to be Python ints: make the list before the compiled region and
 
 ## Limits
 `fullgraph=True` accepts integer lists from torch 2.10 on. Constants are read back too: `torch.arange(2, n).tolist()`
-breaks where `list(range(2, n))` does not. Measured on torch 2.13.
+breaks where `list(range(2, n))` does not. A single int that the compiled function is handed in a tensor without
+dimensions stays in the graph, so `x.tolist()` of an input of unknown shape is likely only. Measured on torch 2.13.
 
 ## References
 torch.compile programming model: "Common Graph Breaks". GB0033, GB0109.
@@ -32,8 +33,9 @@ from collections.abc import Iterator
 
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.questions import assigned_once
 from compilelint.static.facts.tensors import called_on, data, on_error_path
-from compilelint.static.values import UNKNOWN
+from compilelint.static.values import UNKNOWN, Tensor, Value, options
 
 HAZARD = "graph-break"
 WATCH = Watch(nodes=(ast.Call,), names=frozenset({"tolist"}))
@@ -45,6 +47,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not isinstance(node, ast.Call) or value is None:
         return
     confidence: Confidence | None = "likely" if value == UNKNOWN else data(value)
+    if isinstance(node.func, ast.Attribute) and _is_input(node.func.value, view):
+        confidence = confidence and _of_input(node, value, view)
     if confidence is not None and not on_error_path(node, view):
         yield Hit(
             node,
@@ -52,6 +56,28 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             "iterate or `unbind` the tensor itself; make lists Python needs (split sizes) before the compiled region",
             confidence,
         )
+
+
+def _is_input(node: ast.expr, view: View) -> bool:
+    return isinstance(node, ast.Name) and view.handed_in(node.id) and assigned_once(view.function, node.id) is None
+
+
+def _of_input(call: ast.Call, value: Value, view: View) -> Confidence | None:
+    """How sure a read-back of an input is: a single int that comes in without dimensions stays in the graph."""
+    tensors = [option for option in options(value) if isinstance(option, Tensor)]
+    if any(tensor.rank or tensor.element in ("float", "bool") for tensor in tensors) or _is_gone_through(call, view):
+        return data(value) or "likely"
+    return None if tensors and all(tensor.rank == 0 for tensor in tensors) else "likely"
+
+
+def _is_gone_through(call: ast.Call, view: View) -> bool:
+    """Whether code takes the result for a list: it loops over it, unpacks it, takes parts or its length."""
+    around = next(view.parents(call), None)
+    if isinstance(around, ast.Assign):
+        return isinstance(around.targets[0], (ast.Tuple, ast.List))
+    if isinstance(around, ast.Call):
+        return view.callee(around) in ("builtins.len", "builtins.enumerate", "builtins.zip", "builtins.max")
+    return isinstance(around, (ast.For, ast.comprehension, ast.Subscript, ast.Starred))
 
 
 BAD = (

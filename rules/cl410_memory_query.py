@@ -49,6 +49,8 @@ TRACED = frozenset(
     for name in (
         *("_get_tracing_state", "_get_cublas_allow_tf32", "_get_cudnn_sdp_enabled", "_get_flash_sdp_enabled"),
         *("_get_math_sdp_enabled", "_get_mem_efficient_sdp_enabled", "_get_overrideable_sdp_enabled"),
+        *("_get_cublas_allow_bf16_reduced_precision_reduction", "_get_cublas_allow_fp16_reduced_precision_reduction"),
+        "_get_privateuse1_backend_name",
         *("_get_sm_carveout_experimental", "_is_any_autocast_enabled", "_is_torch_function_all_disabled"),
         *("_is_torch_function_enabled", "_is_torch_function_mode_enabled"),
     )
@@ -155,6 +157,8 @@ class Frugal(nn.Module):
     def forward(self, x):
         if torch.cuda.is_available() or torch._C._get_tracing_state() or torch.jit.is_tracing():
             x = x + 1
+        if torch._C._get_privateuse1_backend_name() == "npu":
+            x = x + 2
         size = x.element_size() * x.numel()
         return self.fc(x) / (size * self.workers)
 """,

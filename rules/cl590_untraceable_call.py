@@ -39,12 +39,12 @@ OF_THE_PROBE = frozenset({"GB0193", "GB0088", "GB0112", "GB0226", "GB0249", "GB4
 the measuring machine lacked (`torch.cuda.Event()`). They tell about the table's call, not about the one in the code."""
 JUDGED_ELSEWHERE = frozenset(
     ["torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.Tensor.requires_grad_"]
-    + ["torch.UntypedStorage.size"]
+    + ["torch.UntypedStorage.size", "itertools.groupby"]
     + ["torch.nested.nested_tensor", "torch.nested.as_nested_tensor", "torch.nested.narrow"]
     + [f"builtins.{name}" for name in ("str", "repr", "format", "int", "float", "bool", "range", "sorted")]
 )
 """Calls whose break hangs on more than the arguments' kinds: CL1xx and CL2xx know the conversions, CL503 and
-CL507 parameters and gradients, CL509 storages, CL531 the layouts of nested tensors."""
+CL507 parameters and gradients, CL509 storages, CL531 the layouts of nested tensors, CL552 what groups are formed by."""
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:

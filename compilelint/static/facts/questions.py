@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
-from compilelint.static.project.definitions import FunctionRef, class_members
+from compilelint.static.project.definitions import FunctionRef, assignments, class_members
 from compilelint.static.project.syntax import nodes_in, statements_in
 from compilelint.static.values import Instance, Scalar, Value, options
 
@@ -34,9 +34,9 @@ def _assignments(function: FunctionNode) -> dict[str, tuple[ast.expr, ...]]:
     found: dict[str, tuple[ast.expr, ...]] = {}
     for statement in statements_in(function):
         if isinstance(statement, ast.Assign):
-            for target in statement.targets:
+            for target, value in assignments(statement):
                 if isinstance(target, ast.Name):
-                    found[target.id] = (*found.get(target.id, ()), statement.value)
+                    found[target.id] = (*found.get(target.id, ()), value)
     return found
 
 

@@ -1,9 +1,10 @@
-"""What a file sets in `torch._dynamo.config`, as an assignment or in `config.patch(…)`."""
+"""What a file sets in `torch._dynamo.config`: by an assignment, `config.patch(…)`, or a call that is given its name."""
 
 from __future__ import annotations
 
 import ast
 from functools import lru_cache
+from itertools import pairwise
 
 from compilelint.static.project.index import ModuleIndex
 from compilelint.static.project.syntax import nodes_in
@@ -24,6 +25,15 @@ def set_in(tree: ast.Module, name: str) -> object:
             value = node.value if isinstance(target, ast.Attribute) and target.attr == name else None
         elif isinstance(node, ast.keyword):
             value = node.value if node.arg == name else None
+        elif isinstance(node, ast.Dict):
+            value = next((v for k, v in zip(node.keys, node.values, strict=True) if _is(k, name)), None)
+        elif isinstance(node, ast.Call):
+            # `config.patch("…", True)`, `setattr(config, "…", True)`, `mock.patch.object(config, "…", True)`
+            value = next((v for k, v in pairwise(node.args) if _is(k, name)), None)
         if value is not None:
             return value.value if isinstance(value, ast.Constant) else None
     return None
+
+
+def _is(node: ast.expr | None, name: str) -> bool:
+    return isinstance(node, ast.Constant) and node.value == name
