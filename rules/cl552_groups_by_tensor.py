@@ -54,7 +54,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         yield Hit(
             node,
             f"`{view.text(node)}` groups by a tensor, which has no value while Dynamo traces: the graph splits here",
-            "group by what is known while tracing, such as a size, or sort the tensor and use `torch.unique_consecutive`",
+            "group by what is known while tracing, such as a size, or use `torch.unique_consecutive`",
             sure,
         )
 

@@ -52,6 +52,14 @@ def test_fullgraph_captures_both() -> None:
             "patched = torch._dynamo.config.patch(capture_scalar_outputs=True)",
             {"rows": "graph-break", "choose": "graph-break"},
         ),
+        (
+            'patched = torch._dynamo.config.patch({"capture_scalar_outputs": True})',
+            {"rows": "graph-break", "choose": "graph-break"},
+        ),
+        (
+            'setattr(torch._dynamo.config, "capture_scalar_outputs", True)',
+            {"rows": "graph-break", "choose": "graph-break"},
+        ),
     ],
 )
 def test_settings_of_the_file(setting: str, expected: dict[str, str]) -> None:

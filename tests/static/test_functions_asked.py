@@ -136,3 +136,17 @@ def run(x: torch.Tensor):
 def test_python_sorts_only_what_is_known_while_tracing(expression: str, flagged: bool) -> None:
     found = [finding.rule for finding in check({"m.py": SORTED.replace("{expression}", expression)})]
     assert ("CL108" in found) == flagged, found
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("x * count.tolist()", ["likely"]),  # a single int stays in the graph
+        ("[x * part for part in count.tolist()]", ["certain"]),
+        ("x * (count * 2).tolist()", ["certain"]),
+    ],
+)
+def test_the_tolist_of_an_input_may_give_a_single_int(body: str, expected: list[str]) -> None:
+    code = f"import torch\n\n\n@torch.compile\ndef run(x: torch.Tensor, count: torch.Tensor):\n    return {body}\n\n\n"
+    found = check(code + "run(torch.ones(2), torch.tensor(3))\n")
+    assert [finding.confidence for finding in found if finding.rule == "CL203"] == expected
