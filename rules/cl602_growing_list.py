@@ -19,8 +19,9 @@ limit is hit and the function runs uncompiled.
 
 ## Limits
 
-A container that the function also clears, rebinds or pops from keeps its length and is not reported; nor is a
-`deque(maxlen=…)`, which stops growing, nor what is filled on the first call alone (`if self.new: …; self.new = False`).
+A container that the function also clears, rebinds or pops from keeps its length and is not reported, nor is one that
+`__exit__` makes as short as it was before `__enter__`; nor is a `deque(maxlen=…)`, which stops growing, nor a constant
+that is added to a set, nor what is filled on the first call alone (`if self.new: …; self.new = False`).
 Where a method that the class calls empties it, inherited or not, this is possible only.
 
 ## References
@@ -35,11 +36,11 @@ from collections.abc import Iterator
 
 from compilelint.model import CONFIDENCES, Confidence
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.emptying import called_beside, called_methods, emptied_by, is_taken_back, methods
 from compilelint.static.facts.state import (
     GROWING,
     SHRINKING,
     class_node,
-    functions_in,
     held,
     is_same_object_next_call,
     own_nodes,
@@ -50,7 +51,7 @@ from compilelint.static.facts.state import (
     written,
 )
 from compilelint.static.facts.turns import first_call_alone
-from compilelint.static.values import UNKNOWN, ExternalInstance, Mapping, Sequence, Value, options
+from compilelint.static.values import UNKNOWN, Const, ExternalInstance, Mapping, Sequence, Value, options
 
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Call, ast.Assign, ast.AugAssign), syntax=lambda node, module: _grown(node) is not None)
@@ -64,9 +65,11 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     place = without_alias(grown, view)
     if not is_same_object_next_call(place, view) or not _is_list(place, view) or _shrinks(grown, place, node, view):
         return
-    if _on_the_first_call(node, place, view):
+    if _on_the_first_call(node, place, view) or is_taken_back(place, view):
         return
     of_set = isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".add")
+    if of_set and isinstance(node, ast.Call) and all(isinstance(view.kind(entry), Const) for entry in node.args):
+        return
     if isinstance(node, ast.Assign):
         node = node.targets[0]
     assert isinstance(node, (ast.expr, ast.stmt))
@@ -86,7 +89,7 @@ def _on_the_first_call(growth: ast.AST, place: ast.expr, view: View) -> bool:
     if first_call_alone(growth, view.function, view):
         return True
     name = view.qualname.rpartition(".")[2]
-    calls = [(method, call) for method in _methods(place, view) for call in _calls_of(name, method)]
+    calls = [(method, call) for method in methods(place, view) for call in _calls_of(name, method)]
     return bool(calls) and all(first_call_alone(call, method, view) for method, call in calls)
 
 
@@ -97,8 +100,9 @@ def _calls_of(name: str, method: ast.AST) -> Iterator[ast.Call]:
 
 
 def _confidence(place: ast.expr, view: View) -> Confidence:
-    emptying = set(_emptied_by(place, view))
-    if view.assumed or _asked_first(place, view) or emptying & _called_methods(place, view):
+    emptying = set(emptied_by(place, view))
+    called = called_methods(place, view) | called_beside(view)
+    if view.assumed or _asked_first(place, view) or emptying & called:
         return "possible"
     return "likely" if emptying else "certain"
 
@@ -164,35 +168,6 @@ def _shrinks(grown: ast.expr, place: ast.expr, growth: ast.AST, view: View) -> b
         and (same_place(node.func.value, grown) or same_place(node.func.value, place))
         for node in own_nodes(view.function)
     )
-
-
-def _methods(place: ast.expr, view: View) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """The methods of the class that keeps the container, inherited ones included, but no constructor."""
-    owners = view.classes(view.kind(place.value)) if isinstance(place, ast.Attribute) else ()
-    return (method for owner in owners for method in functions_in(owner) if method.name != "__init__")
-
-
-def _emptied_by(place: ast.expr, view: View) -> Iterator[str]:
-    """The methods that rebind or clear it: then it may be empty again at each call."""
-    for method in _methods(place, view):
-        clears = any(
-            isinstance(node, ast.Attribute) and node.attr in SHRINKING and same_place(node.value, place)
-            for node in own_nodes(method)
-        )
-        if clears or any(True for _ in written(place, method)):
-            yield method.name
-
-
-def _called_methods(place: ast.expr, view: View) -> set[str]:
-    """The methods that other methods call on the same object."""
-    return {
-        node.func.attr
-        for method in _methods(place, view)
-        for node in own_nodes(method)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and ast.unparse(node.func.value) == "self"
-    }
 
 
 BAD = (
@@ -329,14 +304,28 @@ import torch
 from torch import nn
 
 
+SCOPES = []
+
+
+class Scope:
+    def __enter__(self):
+        SCOPES.append(1)
+
+    def __exit__(self, *error):
+        SCOPES.pop()
+
+
 class Extractor(nn.Module):
     def __init__(self, dim=4):
         super().__init__()
         self.layers = nn.ModuleList(nn.Linear(dim, dim) for _ in range(3))
         self.kept = []
+        self.seen = {"first"}
 
     def forward(self, x):
-        self.kept = []
+        with Scope():
+            self.kept = []
+        self.seen.add("first")
         states = []
         for layer in self.layers:
             x = torch.relu(layer(x))

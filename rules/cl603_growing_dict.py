@@ -20,8 +20,8 @@ recompile limit, 8.
 
 ## Limits
 
-Keys that are fixed for an object or a device (`"last"`, `self.layer_index`, `str(x.device)`) cost one recompile and
-are not reported.
+Keys that are fixed for an object or a device (`"last"`, `self.layer_index`, `str(x.device)`), or that a loop takes from
+attributes or a range of constants, cost one recompile and are not reported.
 
 ## References
 
@@ -34,12 +34,23 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.state import held, is_same_object_next_call, own_nodes, root_of, same_place, without_alias
+from compilelint.static.facts.state import (
+    held,
+    is_same_object_next_call,
+    names_in,
+    own_names,
+    own_nodes,
+    root_of,
+    same_place,
+    without_alias,
+)
 from compilelint.static.values import Const, ExternalInstance, Mapping, Value, options
 
 HAZARD = "recompile"
 WATCH = Watch(nodes=(ast.Assign,), syntax=lambda node, module: _entry(node) is not None)
 DICTS = frozenset({"collections.OrderedDict", "collections.defaultdict"})
+PASSING_ON = frozenset({"range", "enumerate", "zip", "list", "tuple", "sorted", "reversed", "len"})
+"""What gives the same when it is given the same."""
 FIXED = frozenset({"device", "dtype", "ndim", "training"})
 
 
@@ -111,7 +122,17 @@ def _fixed(key: ast.expr, view: View) -> bool:
     if any(isinstance(part, ast.Name) and part.id in FIXED for part in parts):
         return True
     root = root_of(key)
-    return isinstance(root, ast.Name) and root.id == "self"
+    return isinstance(root, ast.Name) and (root.id == "self" or _runs_through_fixed(root, view))
+
+
+def _runs_through_fixed(name: ast.Name, view: View) -> bool:
+    """Whether a variable runs through the same values at each call: of attributes, or of a range of constants."""
+    loops = [node for node in own_nodes(view.function) if isinstance(node, ast.For)]
+    around = [loop for loop in loops if name.id in names_in(loop.target)]
+    return len(around) == 1 and all(
+        part == "self" or (part in PASSING_ON and part not in own_names(view.function))
+        for part in names_in(around[0].iter)
+    )
 
 
 def _lookups(container: ast.expr, view: View) -> tuple[list[ast.expr], list[ast.expr]]:
@@ -261,8 +282,11 @@ class Rotary(nn.Module):
         super().__init__()
         self.dim = dim
         self.tables = {}
+        self.names = ("low", "high")
 
     def forward(self, x):
+        for index, name in enumerate(self.names):
+            self.tables[name] = x * index
         if str(x.device) not in self.tables:
             self.tables[str(x.device)] = torch.arange(self.dim, device=x.device).float()
         if ("shift", 1) not in self.tables:
