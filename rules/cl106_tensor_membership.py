@@ -30,8 +30,9 @@ from collections.abc import Iterator
 from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.dtypes import is_dtype
+from compilelint.static.facts.objects import is_object
 from compilelint.static.facts.tensors import data, site_of, tensors_within
-from compilelint.static.values import Const, Mapping, Scalar, Sequence, Value, options
+from compilelint.static.values import NONE, Const, Mapping, Scalar, Sequence, Value, options
 
 HAZARD = "graph-break"
 LOOKUPS = frozenset({"list.index", "list.remove", "tuple.index"})
@@ -101,9 +102,9 @@ def is_text(value: Value) -> bool:
     )
 
 
-def _is_no_tensor(value: Value) -> bool:
-    """Whether a value is a string or one of torch's dtypes: what is looked for among them is one too."""
-    return is_text(value) or is_dtype(value)
+def _is_no_tensor(value: Value, view: View) -> bool:
+    """Whether a value is a string, None, one of torch's dtypes or an object: Dynamo knows that no tensor equals it."""
+    return value == NONE or is_text(value) or is_dtype(value) or is_object(value, view)
 
 
 def compared(node: ast.Compare, view: View) -> Confidence | None:
@@ -111,8 +112,8 @@ def compared(node: ast.Compare, view: View) -> Confidence | None:
     values = options(view.kind(node.comparators[0]))
     if not all(isinstance(value, Sequence) and value.form in ("list", "tuple") for value in values):
         return None
-    if all(all(map(_is_no_tensor, members(value))) for value in values):
-        return None  # in an empty list, or among texts or dtypes, nothing is compared with a tensor
+    if all(all(_is_no_tensor(member, view) for member in members(value)) for value in values):
+        return None  # in an empty list, or among such members, nothing is compared with a tensor
     return data(view.kind(node.left))
 
 
@@ -261,6 +262,8 @@ class Router(nn.Module):
             x = self.proj(x)
         kept = [mode, "slow"].index(mode)
         stops = torch.tensor([1.0, 2.0])
+        if x in (None, "auto"):
+            return stops
         return torch.where(torch.isin(x.sum(), stops), x, x + kept)
 """,
         run="(Router(), [(torch.ones(2, 4),)])",

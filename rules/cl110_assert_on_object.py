@@ -18,8 +18,9 @@ Ask for what is meant, which is known while tracing:
         raise ValueError("no features")
 
 ## Limits
-Lists of numbers and texts, functions, members of enumerations, `assert not extra` and asserts whose message is made up
-at run time are ordinary tests, which compile. Measured on torch 2.11, 2.13 and 2.14.
+Lists and named tuples of numbers and texts, numbers and texts of a class of their own, functions, members of
+enumerations, `assert not extra` and asserts whose message is made up at run time are ordinary tests, which compile.
+Measured on torch 2.11, 2.13 and 2.14.
 
 ## References
 torch/_dynamo/symbolic_convert.py, the handling of assert; GB0055, GB0112.
@@ -32,6 +33,7 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.enumerations import is_enumeration
+from compilelint.static.facts.objects import makes_values
 from compilelint.static.facts.questions import folded
 from compilelint.static.values import (
     NONE,
@@ -83,7 +85,10 @@ def is_object(value: Value, view: View) -> bool:
     What may be empty is left out: then the assert fails without the compiler too.
     """
     if isinstance(value, Instance):
-        return not any(map(is_enumeration, view.classes(value)))
+        classes = view.classes(value)
+        if any(map(is_enumeration, classes)):
+            return False
+        return not any(map(makes_values, classes)) or any(_is_kept(part, view) for part in value.attributes.values())
     if isinstance(value, ExternalInstance):
         return value.name.startswith(OBJECTS)
     if isinstance(value, Sequence) and value.form in ("list", "tuple"):
@@ -159,7 +164,7 @@ GOOD = (
     Example(
         code="""\
 import enum
-from typing import Optional
+from typing import NamedTuple, Optional
 
 import torch
 from torch import nn
@@ -173,6 +178,15 @@ class Mode(Named):
     SUM = "sum"
 
 
+class Grid(NamedTuple):
+    rows: int
+    columns: int
+
+
+class Axis(int):
+    pass
+
+
 class Pyramid(nn.Module):
     def __init__(self):
         super().__init__()
@@ -180,12 +194,15 @@ class Pyramid(nn.Module):
         self.names = ["low", "high"]
         self.mode = Mode.SUM
         self.extra = []
+        self.grid, self.axis = Grid(2, 2), Axis(1)
         self.act = torch.tanh
 
     def forward(self, *features, bias: Optional[float] = 0.5):
         assert self.levels is not None and len(features) > 0, "at least one level"
         assert self.names and self.mode
         assert self.act
+        assert self.grid
+        assert self.axis, "no axis"
         assert not self.extra, "not supported"
         assert features, f"{len(self.names)} levels are needed"
         assert features or self.names

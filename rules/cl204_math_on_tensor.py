@@ -13,8 +13,9 @@ every version measured.
 torch has the same functions, for tensors of any size: `torch.sqrt(t)` or `t.sqrt()`, `torch.isnan(t)`, `t.floor()`.
 
 ## Limits
-`math` on shapes and Python numbers compiles; so does `math.prod`, which only multiplies. `math.log(torch.tensor(2.0))`,
-of a constant, is reported although Dynamo folds it. Measured on torch 2.13.
+`math` on shapes and Python numbers compiles; so does `math.prod`, which only multiplies, and `math.sqrt` of a tensor
+whose number Dynamo knows: of one that is made of constants, `torch.tensor(2.0)`, or a single int on the CPU that an
+attribute holds. Of `floor`, `ceil`, `isnan` and their like it does not work those out. Measured on torch 2.13.
 
 ## References
 torch.compile programming model: "Common Graph Breaks". GB0033.
@@ -26,7 +27,16 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.tensors import data, is_array, on_error_path, python_number, tensors_within
+from compilelint.static.facts.tensors import (
+    data,
+    int_from_outside,
+    is_array,
+    on_error_path,
+    python_number,
+    tensors_within,
+    written_constant,
+)
+from compilelint.static.values import Scalar
 
 HAZARD = "graph-break"
 WATCH = Watch(nodes=(ast.Call,), callees=lambda name: name.startswith("math."))
@@ -36,6 +46,8 @@ SAME_NAME = frozenset(
         "copysign hypot atan2 gcd erf lgamma deg2rad"
     ).split()
 )
+NOT_FOLDED = frozenset("floor ceil trunc isnan isinf isfinite isclose factorial isqrt gcd lcm comb perm".split())
+"""Functions that Dynamo does not work out for a tensor of which it knows the number; it does all others."""
 
 
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
@@ -46,6 +58,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if module != "math" or name == "prod" or on_error_path(node, view):
         return
     for argument in node.args:
+        if name not in NOT_FOLDED and (_is_written(argument, view) or int_from_outside(argument, view)):
+            continue
         confidence = tensors_within(view.kind(argument)) if name == "fsum" else data(view.kind(argument))
         if confidence is not None:
             of_numpy = is_array(argument, view)
@@ -59,6 +73,16 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
                 confidence,
             )
             return
+
+
+def _is_written(node: ast.expr, view: View) -> bool:
+    """Whether a tensor is made of constants: one of a size is read back once that is a symbol."""
+    sizes = any(isinstance(kind, Scalar) and kind.origin == "shape" for kind in map(view.kind, _numbers_in(node)))
+    return written_constant(node, view) and not sizes
+
+
+def _numbers_in(node: ast.expr) -> Iterator[ast.expr]:
+    return (part for part in ast.walk(node) if isinstance(part, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)))
 
 
 BAD = (
@@ -112,10 +136,12 @@ class Scale(nn.Module):
         super().__init__()
         self.proj = nn.Linear(4, 4)
         self.heads = heads
+        self.steps = torch.tensor(3)
 
     def forward(self, x: torch.Tensor):
         h = self.proj(x) / math.sqrt(x.shape[-1] // self.heads)
         h = h * math.prod([h.sum(), 2])
+        h = h * math.log(torch.tensor(2.0)) + math.pow(self.steps, 2)
         h = torch.where(torch.isnan(h), torch.zeros_like(h), h)
         return h * math.pi * math.ceil(x.size(0) / 2) / h.square().sum().sqrt()
 """,

@@ -36,6 +36,7 @@ from compilelint.static.facts.tensors import (
     data,
     element_of_array,
     indices,
+    int_from_outside,
     kept_number,
     scalar_tensor,
     subscripts,
@@ -77,7 +78,8 @@ def row_read(node: ast.Subscript, part: ast.expr, view: View) -> Hit | None:
     """A hit if the index is a tensor without dimensions."""
     value = view.kind(part)
     confidence = scalar_tensor(value) or ("likely" if element_of_array(part, view) else None)
-    if confidence is None or written_constant(part, view) or any(isinstance(o, Scalar) for o in options(value)):
+    known = written_constant(part, view) or int_from_outside(part, view)
+    if confidence is None or known or any(isinstance(o, Scalar) for o in options(value)):
         return None  # a step that is a tensor or an int comes in from outside, where Dynamo makes a constant of it
     sides = [*ast.iter_child_nodes(part)] if isinstance(part, (ast.BinOp, ast.Compare)) else [part]
     if any(isinstance(side, ast.Name) and side.id in parameters(view.function) for side in sides):
@@ -179,6 +181,7 @@ class Best(nn.Module):
         self.register_buffer("table", torch.arange(8.0))
         self.widths = np.array([1, 2])
         self.width = self.widths.max()
+        self.first = torch.tensor(0)
 
     def forward(self, x, ids: torch.Tensor, n: int = 2):
         h = self.proj(x)
@@ -188,7 +191,7 @@ class Best(nn.Module):
         token = torch.tensor(n)
         h[token == 3] = 0.0
         rows = torch.arange(x.shape[0])
-        last = h[rows, h.argmax(-1)] + h[torch.tensor(1)].sum()
+        last = h[rows, h.argmax(-1)] + h[torch.tensor(1)].sum() + h[self.first].sum()
         return h[:n, 1:].sum() * last + self.table[ids].sum() + h[h.argmax(dim=0)].sum() + h[..., : self.width].sum()
 """,
         run="(Best(), [(torch.ones(2, 4), torch.tensor([1, 2]))])",

@@ -48,6 +48,7 @@ from compilelint.static.facts.state import loads, own_nodes, parameters
 from compilelint.static.facts.tensors import (
     data,
     element_of_array,
+    int_from_outside,
     is_array,
     kept_number,
     python_number,
@@ -75,7 +76,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             certain = "likely"
         if certain and isinstance(part, ast.Name) and _is_handed_over(part, view):
             certain = "likely"  # a break on its way may have made an input of it, and of that a constant
-        known = written_constant(part, view) or kept_number(part, view) or _is_int_passed_in(part, view)
+        known = written_constant(part, view) or kept_number(part, view) or int_from_outside(part, view)
         if certain is not None and not known:
             name = view.callee(node).rpartition(".")[2]
             instead = (
@@ -109,13 +110,6 @@ def _is_handed_over(name: ast.Name, view: View) -> bool:
     if view.entry or name.id not in parameters(view.function):
         return False
     return view.kind(next(loads(name.id, view.function), name)) != NONE
-
-
-def _is_int_passed_in(part: ast.expr, view: View) -> bool:
-    """Whether `part` is an input of the region that is a single int on the CPU: Dynamo makes a constant of it."""
-    value = view.kind(part)
-    of_host = isinstance(value, Tensor) and value.host and value.rank == 0 and value.element == "int"
-    return of_host and isinstance(part, ast.Name) and view.handed_in(part.id)
 
 
 def gives_tensors(row: ast.expr, view: View) -> Confidence | None:
@@ -370,8 +364,10 @@ class Mask(nn.Module):
         self.proj = nn.Linear(4, 4)
         self.width = width
         self.dilations = [1, 2]
+        self.copies = torch.tensor(1)
 
     def forward(self, x: torch.Tensor, lengths: torch.Tensor):
+        x = x.repeat(self.copies, 1)
         steps = torch.arange(self.width, device=x.device)
         bound = lengths.max()
         shape = torch.Size((x.shape[0], -1))

@@ -29,6 +29,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.values import NONE
 
 HAZARD = "graph-break"
 SIZE_POSITION = {
@@ -61,7 +62,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         why = "is not a function Dynamo can trace"
     elif name == "choice":
         why = "reads its population back, whatever the size"
-    elif name in SIZE_POSITION and view.argument(node, SIZE_POSITION[name], "size") is None:
+    elif name in SIZE_POSITION and _draws_one(node, SIZE_POSITION[name], view):
         why = "draws in the graph and hands Python the number"
     else:
         return
@@ -70,6 +71,15 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
         f"`{view.text(node)}` {why}: the graph splits here",
         "draw with torch and keep a tensor (`torch.rand((), device=x.device)`), or draw outside the region",
     )
+
+
+def _draws_one(call: ast.Call, position: int, view: View) -> bool:
+    """Whether a draw is given no size. What `*shape` or `**options` spreads out may be one."""
+    size = view.argument(call, position, "size")
+    spread = any(isinstance(argument, ast.Starred) for argument in call.args) or any(
+        keyword.arg is None for keyword in call.keywords
+    )
+    return not spread and (size is None or view.kind(size) == NONE)
 
 
 BAD = (
@@ -156,7 +166,7 @@ class Mixup(nn.Module):
     def forward(self, x):
         h = self.proj(x)[:, self.order] + self.offset
         lam = torch.rand((), device=x.device)
-        noise = torch.from_numpy(np.random.uniform(size=(2, 4))) * 0
+        noise = torch.from_numpy(np.random.uniform(size=(2, 4)) + np.random.rand(*x.shape)) * 0
         return h * lam + h.flip(0) * (1 - lam) + noise
 """,
         run="(Mixup(), [(torch.ones(2, 4),)])",

@@ -41,7 +41,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if isinstance(parent, ast.Assign):
         yield from _used_later(parent, view)
         return
-    if not isinstance(parent, (ast.BinOp, ast.Compare)):
+    if not isinstance(parent, (ast.BinOp, ast.Compare)) or _is_known(parent):
         return
     plain = isinstance(parent, ast.Compare) and all(isinstance(op, (ast.Eq, ast.NotEq)) for op in parent.ops)
     yield Hit(
@@ -62,6 +62,8 @@ def _used_later(assigned: ast.Assign, view: View) -> Iterator[Hit]:
         sides = [node.left, node.right] if isinstance(node, ast.BinOp) else []
         sides += [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
         if isinstance(node, ast.expr) and any(isinstance(s, ast.Name) and s.id == target.id for s in sides):
+            if _is_known(node):
+                continue
             yield Hit(
                 node,
                 f"`{view.text(node)}` computes with an address (line {assigned.lineno}), and there is none while"
@@ -69,6 +71,14 @@ def _used_later(assigned: ast.Assign, view: View) -> Iterator[Hit]:
                 "check in a custom operator (`torch.library.custom_op`) or before the region; for identity use `is`",
             )
             return
+
+
+def _is_known(node: ast.expr) -> bool:
+    """Whether a comparison of an address has an answer without one: `address is None`, one with itself."""
+    if not isinstance(node, ast.Compare):
+        return False
+    by_identity = all(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops)
+    return by_identity or len({ast.dump(side) for side in (node.left, *node.comparators)}) == 1
 
 
 BAD = (
@@ -128,7 +138,7 @@ def merge(a: torch.Tensor, b: torch.Tensor):
     y = a + b
     address = y.data_ptr()
     launch(address)
-    if a is b:
+    if a is b or address is None:
         return y
     return y * 2
 """,

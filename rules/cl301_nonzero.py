@@ -61,7 +61,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 def counts_hits(node: ast.Call, view: View) -> Confidence | None:
     """How sure it is that the call returns positions of what is not zero."""
     owner, _, name = view.callee(node).rpartition(".")
-    if name == "where" and len(node.args) + len(node.keywords) != 1:
+    if name == "where" and (len(node.args) + len(node.keywords) != 1 or _is_spread(node)):
         return None
     if owner in ("torch", "numpy"):
         return "certain"
@@ -71,6 +71,13 @@ def counts_hits(node: ast.Call, view: View) -> Confidence | None:
     if receiver == UNKNOWN:
         return "likely" if name == "nonzero" else None
     return data(receiver)
+
+
+def _is_spread(call: ast.Call) -> bool:
+    """Whether a call is written with `*choice` or `**choice`, which may be more than one argument."""
+    return any(isinstance(argument, ast.Starred) for argument in call.args) or any(
+        keyword.arg is None for keyword in call.keywords
+    )
 
 
 BAD = (
@@ -133,7 +140,8 @@ class Experts(nn.Module):
         for number, expert in enumerate(self.experts):
             out = torch.where((chosen == number)[:, None], expert(x), out)
         first = torch.nonzero_static(chosen == 0, size=2, fill_value=0)
-        return out.where(out > 0, -out) + first.sum() + torch.count_nonzero(chosen)
+        choice = (out > 0, out, -out)
+        return torch.where(*choice) + first.sum() + torch.count_nonzero(chosen)
 """,
         run="(Experts(), [(torch.ones(3, 4),)])",
         default="clean",

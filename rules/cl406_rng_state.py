@@ -32,7 +32,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.values import ExternalInstance, options
+from compilelint.static.values import Class, ExternalInstance, Function, options
 
 HAZARD = "graph-break"
 DEVICES = ("", "random.", "cuda.", "cuda.random.", "xpu.", "mps.")
@@ -79,12 +79,17 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             f"`{view.text(node)}` makes a generator in compiled code: Dynamo splits the graph here",
             "make the generator outside, draw from it there, and pass the numbers in",
         )
-    elif is_generator(view.argument(node, 99, "generator"), view):
+    elif is_generator(view.argument(node, 99, "generator"), view) and not _is_walked(node, view):
         yield Hit(
             node,
             f"`{view.text(node)}` draws from its own generator, which Dynamo can't write into a graph: it splits here",
             "draw outside the compiled code and pass the noise in, or use the default generator",
         )
+
+
+def _is_walked(call: ast.Call, view: View) -> bool:
+    """Whether a call leads into the project, where what draws from the generator, if anything does, is met."""
+    return all(isinstance(kind, (Function, Class)) for kind in options(view.kind(call.func)))
 
 
 def is_generator(argument: ast.expr | None, view: View) -> bool:
@@ -166,14 +171,19 @@ import torch
 from torch import nn
 
 
+def jittered(x, scale=1.0, generator=None):
+    return x * scale if generator is None else x
+
+
 class Sampler(nn.Module):
     def __init__(self):
         super().__init__()
         torch.manual_seed(0)
+        self.own = torch.Generator()
         self.fc = nn.Linear(4, 4)
 
     def forward(self, x, generator=None):
-        p = self.fc(x).softmax(-1)
+        p = self.fc(jittered(x, generator=self.own)).softmax(-1)
         return torch.multinomial(p, 1, generator=generator) + torch.rand_like(p)
 """,
         run="(Sampler(), [(torch.ones(2, 4),)])",

@@ -132,8 +132,12 @@ GOOD = (
 import torch
 from torch import nn
 
+LONGEST = torch.arange(16).max().item()
+
 
 class Ragged(nn.Module):
+    margin = int(torch.tensor(2))
+
     def __init__(self, longest=16):
         super().__init__()
         self.fc = nn.Linear(4, 4)
@@ -145,7 +149,7 @@ class Ragged(nn.Module):
             x = torch.cat([x[:, width:], x.new_zeros(x.shape[0], width)], -1)
         steps = torch.arange(self.longest, device=x.device)
         keep = steps < lengths[:, None]
-        pad = x.new_zeros(x.shape[0], 2)
+        pad = x.new_zeros(x.shape[0], 2) + x.new_zeros(x.shape[0], self.margin) + x.new_zeros(LONGEST, 1)[:1]
         return self.fc(x).sum() + (steps * keep).sum() + pad.sum()
 """,
         run="(Ragged(), [(torch.ones(2, 4), torch.tensor([n, 2])) for n in (5, 7, 9)])",

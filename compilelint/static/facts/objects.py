@@ -23,9 +23,10 @@ def is_object(value: Value, view: View) -> bool:
 def _is_one(value: Value, view: View) -> bool:
     if isinstance(value, ExternalInstance):
         return value.name.startswith("torch.nn.")
-    return isinstance(value, Instance) and not any(map(_makes_values, view.classes(value)))
+    return isinstance(value, Instance) and not any(map(makes_values, view.classes(value)))
 
 
-def _makes_values(definition: ast.ClassDef) -> bool:
+def makes_values(definition: ast.ClassDef) -> bool:
+    """Whether the objects of a class are numbers, texts, named tuples, or members of an enumeration."""
     bases = [ast.unparse(base) for base in definition.bases]
     return is_enumeration(definition) or any(base in _VALUES or "namedtuple" in base.lower() for base in bases)

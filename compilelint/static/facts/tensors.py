@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from compilelint.model import Confidence
 from compilelint.rule import View
-from compilelint.static.facts.questions import assigned_once, stored_names
+from compilelint.static.facts.questions import assigned_once, comes_from_outside, stored_names
 from compilelint.static.values import (
     Array,
     Const,
@@ -184,6 +184,18 @@ def written_constant(node: ast.expr, view: View, asked: frozenset[str] = frozens
     if isinstance(made.func, ast.Attribute) and view.callee(made).startswith("torch.Tensor."):
         return written_constant(made.func.value, view, asked)
     return not isinstance(view.kind(made.args[0]), Tensor) and all(is_number(part, view) for part in made.args)
+
+
+def int_from_outside(node: ast.expr, view: View) -> bool:
+    """A single int on the CPU that the region is handed or finds: where torch wants a number, Dynamo has its value.
+
+    A buffer is none: it is on the GPU when the model is.
+    """
+    value = view.kind(node)
+    of_host = isinstance(value, Tensor) and value.host and value.rank == 0 and value.element == "int"
+    if of_host and isinstance(node, ast.Name) and view.handed_in(node.id):
+        return True
+    return of_host and comes_from_outside(view, node)
 
 
 def _mentions(node: ast.AST, name: str) -> bool:

@@ -124,7 +124,7 @@ class Constructions:
             if caller.depth < 24:
                 tracer.run(Function(member, instance), args, keywords, mode, node, caller)
             if not traced:
-                instance.attributes.keep_as(_as_kept)
+                instance.attributes.keep_as(as_kept)
             return
         for position, (name, value) in enumerate(fields_of(instance.ref, tracer)):
             given = args[position] if position < len(args) else keywords.get(name)
@@ -229,14 +229,14 @@ def _names_of(scope: FunctionNode) -> frozenset[str]:
     return stored_names(scope).union(node.arg for node in nodes_in(scope.args) if isinstance(node, ast.arg))
 
 
-def _as_kept(value: Value) -> Value:
-    """What an object keeps of a number that was read back while it was built: a plain number, read once and for all."""
+def as_kept(value: Value) -> Value:
+    """What is kept of a number that was read back before compiled code runs: a plain number, read once and for all."""
     if isinstance(value, Sequence):
-        items = None if value.items is None else tuple(map(_as_kept, value.items))
-        return Sequence(value.form, items, _as_kept(value.element), tuple(map(_as_kept, value.head)))
+        items = None if value.items is None else tuple(map(as_kept, value.items))
+        return Sequence(value.form, items, as_kept(value.element), tuple(map(as_kept, value.head)))
     if isinstance(value, Scalar):
         return Scalar(value.type) if value.origin == "tensor" else value
-    return join_all(map(_as_kept, value.options)) if isinstance(value, Union) else value
+    return join_all(map(as_kept, value.options)) if isinstance(value, Union) else value
 
 
 def fields_of(ref: ClassRef, tracer: Tracer) -> list[tuple[str, Value]]:

@@ -208,6 +208,10 @@ def module_method(
         value = (
             args[1] if len(args) > 1 else keywords.get("tensor", keywords.get("param", keywords.get("module", NONE)))
         )
+        if name == "register_buffer" and isinstance(value, Tensor):
+            value = Tensor(
+                value.element, value.rank, value.sure, sparse=value.sparse
+            )  # a buffer goes to the GPU with its model
         if isinstance(node, ast.Call) and node.args:
             built_names.write(receiver, built_names.name_of(node.args[0], frame), value, frame)
         return NONE

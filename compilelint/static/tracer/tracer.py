@@ -182,7 +182,7 @@ class Tracer:
             return self.decorated(found)
         if isinstance(found, ast.Constant) and found.value is None:
             return rebound.value_of(home, name, self.module_frame(home))
-        return or_otherwise(self.evaluate(found, self.module_frame(home)), home, found)
+        return or_otherwise(construction.as_kept(self.evaluate(found, self.module_frame(home))), home, found)
 
     def member_value(self, module: str, name: str) -> Value:
         """`module.name` for a module of the project."""
@@ -211,7 +211,7 @@ class Tracer:
     def default(self, node: ast.expr, module: ModuleIndex) -> Value:
         """What a default argument or a class-level assignment holds: evaluated once, as Python does."""
         if node not in self._defaults:
-            self._defaults[node] = self.evaluate(node, self.module_frame(module))
+            self._defaults[node] = construction.as_kept(self.evaluate(node, self.module_frame(module)))
         return self._defaults[node]
 
     def alias_value(self, node: ast.expr, home: ModuleIndex) -> Value:
