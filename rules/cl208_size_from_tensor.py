@@ -2,7 +2,8 @@
 
 ## What it does
 Reports tensors passed as sizes, counts or dimensions: to `zeros`, `arange`, `randint` and other factories, to `view`,
-`reshape`, `expand`, `repeat`, `new_zeros`, to `pad`, `interpolate`, `topk`, `split`, `roll`, `narrow`, `one_hot`, to
+`reshape`, `expand`, `repeat`, `new_zeros`, to `pad`, `interpolate`, `topk`, `split`, `roll`, `narrow`, `one_hot`, to Fourier
+transforms and windows, to
 convolutions and pooling as stride, padding or kernel size, and to the builtin `slice`. And as other numbers: what
 `new_full`, `full_like` and `pad` fill in, the slope of `leaky_relu`, `eps` of a norm or loss, `alpha` of `add`, the
 tolerances of `isclose`, the rate of a dropout, the bounds of `uniform_`, one bound of `clamp` where the other one is a
@@ -321,6 +322,20 @@ class CausalConv(nn.Module):
         return self.conv(self.padded(x, (2, self.rest(x))))
 """,
         run="(CausalConv(), [(torch.ones(1, 1, 9),)])",
+        default="break",
+        fullgraph="break",
+    ),
+    Example(
+        code="""\
+import torch
+
+
+def spectrum(x: torch.Tensor, lengths: torch.Tensor):
+    width = lengths.max()
+    window = torch.hann_window(width)  # ~
+    return torch.fft.rfft(x[:, :2] * window.sum(), width)  # ~
+""",
+        run="(spectrum, [(torch.ones(2, 4), torch.tensor([2, 3]))])",
         default="break",
         fullgraph="break",
     ),

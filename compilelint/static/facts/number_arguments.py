@@ -44,12 +44,17 @@ COUNTS: dict[str, tuple[tuple[int, str], ...]] = {
     **dict.fromkeys(("tril", "triu"), ((0, "diagonal"),)),
     "diagonal": ((0, "offset"),),
     "multinomial": ((0, "num_samples"),),
+    **dict.fromkeys(("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"), ((1, "n"), (2, "dim"))),
+    **{f"{way}fft{d}": ((1, "s"), (2, "dim")) for way in ("", "i", "r", "ir", "h", "ih") for d in ("2", "n")},
+    **dict.fromkeys(("fftfreq", "rfftfreq"), ((0, "n"), (1, "d"))),
+    **dict.fromkeys(("stft", "istft"), ((0, "n_fft"), (1, "hop_length"), (2, "win_length"))),
+    **{f"{name}_window": ((0, "window_length"),) for name in ("hann", "hamming", "blackman", "bartlett", "kaiser")},
 }
 """Positions and names of parameters that must be Python numbers; positions of methods leave the tensor out."""
 METHODS = frozenset(
     (
         "view reshape expand repeat tile permute flip topk kthvalue split chunk roll narrow select unfold unflatten"
-        " tril triu diagonal multinomial"
+        " tril triu diagonal multinomial stft istft"
     ).split()
 )
 """Those of COUNTS whose function form, `torch.roll(x, ...)`, has the tensor first."""
@@ -63,6 +68,9 @@ FUNCTIONAL = frozenset({"pad", "interpolate", "one_hot", "dropout", "pixel_shuff
     name for name in COUNTS if name.startswith(("conv", "max_pool", "avg_pool", "adaptive_"))
 )
 """Those of torch.nn.functional, where names such as `unfold` mean something else."""
+
+TRANSFORMS = frozenset(name for name in COUNTS if name.endswith(("fft", "fft2", "fftn", "fftfreq")))
+"""Those of torch.fft."""
 
 
 def numbers_of(call: ast.Call, view: View) -> Iterator[ast.expr]:
@@ -90,9 +98,11 @@ def rows_of_numbers(call: ast.Call, view: View) -> Iterator[ast.expr]:
 
 def _arguments_of(call: ast.Call, view: View) -> Iterator[ast.expr]:
     prefix, _, name = view.callee(call).rpartition(".")
-    if name not in COUNTS or prefix not in ("torch", "torch.Tensor", "torch.nn.functional"):
+    if name not in COUNTS or prefix not in ("torch", "torch.Tensor", "torch.nn.functional", "torch.fft"):
         return
-    if (name in FUNCTIONAL) is not (prefix == "torch.nn.functional"):
+    if (name in FUNCTIONAL) is not (prefix == "torch.nn.functional") or (prefix == "torch.fft") is not (
+        name in TRANSFORMS
+    ):
         return
     shift = 1 if name in METHODS and prefix == "torch" else 0
     for position, keyword in COUNTS[name]:
