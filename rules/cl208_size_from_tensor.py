@@ -2,14 +2,13 @@
 
 ## What it does
 Reports tensors passed as sizes, counts or dimensions: to `zeros`, `arange`, `randint` and other factories, to `view`,
-`reshape`, `expand`, `repeat`, `new_zeros`, to `pad`, `interpolate`, `topk`, `split`, `roll`, `narrow`, `one_hot`, to Fourier
-transforms and windows, to
-convolutions and pooling as stride, padding or kernel size, and to the builtin `slice`. And as other numbers: what
-`new_full`, `full_like` and `pad` fill in, the slope of `leaky_relu`, `eps` of a norm or loss, `alpha` of `add`, the
-tolerances of `isclose`, the rate of a dropout, the bounds of `uniform_`, one bound of `clamp` where the other one is a
-number. An element of a numpy array is a tensor in a graph, and so is what numpy multiplies or adds up while the code is
-traced, `np.prod(x.shape[1:])`, even of Python numbers. So is each element of a tensor that is spread out,
-`x.permute(*order)`, or made a list or tuple, `x.split(tuple(lengths))`.
+`reshape`, `expand`, `repeat`, `new_zeros`, to `pad`, `interpolate`, `topk`, `split`, `roll`, `narrow`, `one_hot`, to
+Fourier transforms and windows, to convolutions and pooling as stride, padding or kernel size, and to the builtin
+`slice`. And as other numbers: what `new_full`, `full_like` and `pad` fill in, the slope of `leaky_relu`, `eps` of a
+norm or loss, `alpha` of `add`, the tolerances of `isclose`, the rate of a dropout, the bounds of `uniform_`, one bound
+of `clamp` where the other one is a number. An element of a numpy array is a tensor in a graph, and so is what numpy
+multiplies or adds up while the code is traced, `np.prod(x.shape[1:])`, even of Python numbers. So is each element of a
+tensor that is spread out, `x.permute(*order)`, or made a list or tuple, `x.split(tuple(lengths))`.
 
 ## Why it costs
 Sizes are Python numbers to the compiler. Torch fetches the value of a computed 0-d tensor to get one (GB0033): the
