@@ -15,7 +15,7 @@ Use a variable: `table = self.table.to(x.device)`. A buffer moves with the modul
 ## Limits
 A buffer made with `register_buffer` compiles, and so does one set to something else: `self.table = self.table * 2`,
 `self.table.double()` where it held floats. Under an `if` that asks for the buffer's device or type it is taken for
-one that does convert. Measured on torch 2.13.
+one that does convert. Measured on torch 2.11, 2.13 and 2.14.
 
 ## References
 GB4841.

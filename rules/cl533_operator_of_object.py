@@ -21,7 +21,7 @@ Call a method by its name; its body is traced:
 `[]` and comparisons, members of enumerations, named tuples and numbers of a class of their own are fine. So is, beside
 a tensor, an object with `__torch_function__`; where one is on the left of `@`, Dynamo hands it the two sides the wrong
 way round, a wrong result that is reported as such. Torch 2.14 compiles `~a` and `a @ b` of two objects, but not `@`
-beside a tensor. `@` and `~` are measured on torch 2.11, 2.13 and 2.14, the others on 2.13.
+beside a tensor. Measured on torch 2.11, 2.13 and 2.14.
 
 ## References
 torch/_dynamo/graph_break_registry.json: GB0055, GB0059.

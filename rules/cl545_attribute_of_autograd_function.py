@@ -22,7 +22,8 @@ Keep it in the file, in another class, or in the module that calls the function:
 
 ## Limits
 Methods of the class compile, and so does one under `allow_in_graph`. An attribute that a variable takes, or that is
-passed to a function of the project, splits the graph where that is used, and is not reported. Measured on torch 2.13.
+passed to a function of the project, splits the graph where that is used, and is not reported. Measured on torch
+2.11, 2.13 and 2.14.
 
 ## References
 torch/_dynamo/variables/misc.py: `AutogradFunctionVariable.var_getattr`. GB0055, GB4841, GB6215.

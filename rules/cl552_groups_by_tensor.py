@@ -16,7 +16,7 @@ Pass `key=`, and group by what is known while tracing:
 
 ## Limits
 Groups by sizes, dtypes, devices, texts and numbers compile, of lists of numbers without a key too. Measured on torch
-2.13.
+2.11, 2.13 and 2.14.
 
 ## References
 torch.compile documentation: "Common Graph Breaks". GB0134, GB0152.

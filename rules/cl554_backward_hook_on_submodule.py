@@ -116,17 +116,25 @@ def _hooked_at(site: ast.Call, scope: FunctionNode) -> set[str]:
     if loop is None or last_name(_callee(loop.iter)) not in PARTS:
         place = _place(receiver, scope)
         return {place} if place else set()
-    tests = [n for n in nodes_in(loop) if isinstance(n, ast.If) and any(part is site for part in nodes_in(n))]
+    if any(isinstance(part, ast.Continue) for part in nodes_in(loop)):
+        return set()  # some modules are left out
+    tests = [n for n in nodes_in(loop) if isinstance(n, ast.If) and site in nodes_in(n)]
     if not tests:
         return {EVERY}
-    asked = [test.test for test in tests if _is_kind_of(test.test)]
-    kinds = asked[0].args[1] if len(tests) == 1 and asked else None  # type: ignore[attr-defined]
-    classes = kinds.elts if isinstance(kinds, ast.Tuple) else [kinds] if kinds is not None else []
-    return {EVERY + last_name(kind) for kind in classes}
+    if len(tests) > 1 or not any(site in nodes_in(statement) for statement in tests[0].body):
+        return set()
+    return {EVERY + name for name in _kinds_asked(tests[0].test)}
 
 
-def _is_kind_of(test: ast.expr) -> bool:
-    return isinstance(test, ast.Call) and last_name(test.func) == "isinstance" and len(test.args) == 2
+def _kinds_asked(test: ast.expr) -> set[str]:
+    """`Linear` of `isinstance(module, nn.Linear)`, each of several; nothing for another test."""
+    if not (isinstance(test, ast.Call) and last_name(test.func) == "isinstance" and len(test.args) == 2):
+        return set()
+    kinds = [test.args[1]]
+    for kind in kinds:
+        kinds += kind.elts if isinstance(kind, ast.Tuple) else []
+        kinds += [kind.left, kind.right] if isinstance(kind, ast.BinOp) else []
+    return {last_name(kind) for kind in kinds} - {""}
 
 
 def _place(module: ast.expr, scope: FunctionNode) -> str:
@@ -200,7 +208,7 @@ class Stack(nn.Module):
         self.norm = nn.LayerNorm(4)
         self.blocks = nn.ModuleList([nn.Linear(4, 4) for _ in range(2)])
         for name, module in self.named_modules():
-            if isinstance(module, nn.Linear):
+            if isinstance(module, nn.Linear | nn.Conv2d):
                 module.register_full_backward_hook(lambda m, grad_in, grad_out: None)
 
     def forward(self, x):
@@ -237,6 +245,37 @@ class Encoder(nn.Module):
         return self.head(x)
 """,
         run="(Encoder(), [(torch.ones(2, 4),)])",
+        default="clean",
+        fullgraph="clean",
+    ),
+    Example(
+        code="""\
+import torch
+from torch import nn
+
+
+class Stack(nn.Module):
+    def __init__(self, kinds=(nn.Conv2d,)):
+        super().__init__()
+        self.norm = nn.LayerNorm(4)
+        self.fc = nn.Linear(4, 4)
+        for module in self.modules():
+            if not isinstance(module, nn.Conv2d):
+                continue
+            module.register_full_backward_hook(lambda m, grad_in, grad_out: None)
+        for module in self.modules():
+            if isinstance(module, kinds[0]):
+                module.register_full_backward_hook(lambda m, grad_in, grad_out: None)
+        for module in self.children():
+            if isinstance(module, (nn.Linear, nn.LayerNorm)):
+                module.weight.requires_grad_(True)
+            else:
+                module.register_full_backward_hook(lambda m, grad_in, grad_out: None)
+
+    def forward(self, x):
+        return self.fc(self.norm(x))
+""",
+        run="(Stack(), [(torch.ones(2, 4),)])",
         default="clean",
         fullgraph="clean",
     ),

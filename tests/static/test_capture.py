@@ -56,6 +56,7 @@ def test_fullgraph_captures_both() -> None:
             'patched = torch._dynamo.config.patch({"capture_scalar_outputs": True})',
             {"rows": "graph-break", "choose": "graph-break"},
         ),
+        ('found = getattr(torch._dynamo.config, "capture_scalar_outputs", True)', BREAKS),
         (
             'setattr(torch._dynamo.config, "capture_scalar_outputs", True)',
             {"rows": "graph-break", "choose": "graph-break"},

@@ -13,7 +13,8 @@ FIRST = frozenset({"__init__", "__post_init__"})
 
 def runs_early(module: ast.Module) -> list[ast.AST]:
     """The statements outside of functions and classes, and the functions that run then or when an object is made."""
-    statements: list[ast.AST] = [s for s in module.body if not isinstance(s, (ast.FunctionDef, ast.ClassDef))]
+    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    statements: list[ast.AST] = [s for s in module.body if not isinstance(s, definitions)]
     functions = [node for node in nodes_in(module) if isinstance(node, ast.FunctionDef)]
     known = {function.name for function in functions}
     names, new = set(FIRST), {part for around in statements for part in _mentioned(around)} & known

@@ -27,7 +27,7 @@ def set_in(tree: ast.Module, name: str) -> object:
             value = node.value if node.arg == name else None
         elif isinstance(node, ast.Dict):
             value = next((v for k, v in zip(node.keys, node.values, strict=True) if _is(k, name)), None)
-        elif isinstance(node, ast.Call):
+        elif isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id == "getattr"):
             # `config.patch("…", True)`, `setattr(config, "…", True)`, `mock.patch.object(config, "…", True)`
             value = next((v for k, v in pairwise(node.args) if _is(k, name)), None)
         if value is not None:
