@@ -29,7 +29,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.facts.questions import assigned_once
+from compilelint.static.facts.questions import assigned_once, assigned_to
 from compilelint.static.values import UNKNOWN, tensor_certainty
 
 HAZARD = "graph-break"
@@ -98,6 +98,8 @@ def switched(node: ast.Call, owner: ast.expr, view: View) -> Iterator[Hit]:
     guessed = view.kind(owner) == UNKNOWN and isinstance(owner, (ast.Name, ast.Call))
     if (isinstance(flag, ast.Constant) and not flag.value) or not (guessed or tensor_certainty(view.kind(owner))):
         return
+    if isinstance(flag, ast.Name) and any(map(_asks_for_flag, assigned_to(view.function, flag.id))):
+        return  # `requires_grad = data.requires_grad if … else False`: mostly what the tensor has anyway
     made = assigned_once(view.function, owner.id) if isinstance(owner, ast.Name) else None
     if isinstance(made, ast.Call) and view.callee(made).endswith(".__call__"):
         return
@@ -107,6 +109,10 @@ def switched(node: ast.Call, owner: ast.expr, view: View) -> Iterator[Hit]:
         OUTSIDE,
         "likely",
     )
+
+
+def _asks_for_flag(value: ast.expr) -> bool:
+    return any(isinstance(part, ast.Attribute) and part.attr == "requires_grad" for part in ast.walk(value))
 
 
 def made(node: ast.Call, flag: ast.expr | None, view: View) -> Iterator[Hit]:
@@ -194,6 +200,8 @@ class Probe(nn.Module):
         x = x.detach().requires_grad_(False)
         start = torch.zeros(1, requires_grad=False)
         wants = torch.ones(1, requires_grad=x.requires_grad)
+        flag = x.requires_grad if isinstance(x, torch.Tensor) else False
+        x = torch.as_tensor(x).requires_grad_(flag)
         return self.fc(x) + start + wants
 """,
         run="(Probe(), [(torch.ones(2, 4),)])",

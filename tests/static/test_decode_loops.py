@@ -172,6 +172,24 @@ def test_what_calls_a_decode_loop_tells_its_parameters(name: str) -> None:
     assert {finding.function for finding in found if finding.rule == "CL701"} == expected
 
 
+GUARDED = """
+def generate(model, ids: torch.Tensor, n, cache):
+    for _ in range(n):
+        ids = model(ids)[:, -1:].argmax(-1)
+        try:
+            cache.store(n)
+        {how}:
+            kept = ids.tolist()
+    return ids
+"""
+
+
+@pytest.mark.parametrize(("how", "reads"), [("except ValueError", False), ("finally", True)])
+def test_what_answers_an_exception_does_not_run_each_turn(how: str, reads: bool) -> None:
+    found = check(HEAD + GUARDED.format(how=how))
+    assert ("CL701" in {finding.rule for finding in found}) is reads
+
+
 def test_what_runs_once_around_a_decode_loop_is_not_in_it() -> None:
     text = "def run(net, x, n):\n    x = sample(net, x, schedule(n, x.device))\n    print(x)\n    return x.tolist()"
     assert "run" not in {finding.function for finding in check(SAMPLER + text)}

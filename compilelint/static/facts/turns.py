@@ -16,11 +16,13 @@ def each_turn(node: ast.AST, view: View) -> bool:
     """Whether `node` runs every turn, and not every n-th (`i % 16 == 0`) or once.
 
     Once is before it leaves the loop, on one turn (`i == 3`), or under a test that its branch changes
-    (`if self.recording:` … `self.recording = False`).
+    (`if self.recording:` … `self.recording = False`). What an exception is answered with runs when one is raised.
     """
     below = node
     parents = list(view.parents(node))
     for parent in parents:
+        if isinstance(parent, ast.ExceptHandler):
+            return False
         if isinstance(parent, ast.If) and below is not parent.test:
             branch = parent.body if below in parent.body else parent.orelse
             if isinstance(branch[-1], (ast.Break, ast.Return, ast.Raise)):
