@@ -103,8 +103,13 @@ def is_text(value: Value) -> bool:
 
 
 def _is_no_tensor(value: Value, view: View) -> bool:
-    """Whether a value is a string, None, one of torch's dtypes or an object: Dynamo knows that no tensor equals it."""
-    return value == NONE or is_text(value) or is_dtype(value) or is_object(value, view)
+    """Whether a value is a string, None, one of torch's dtypes or an object: Dynamo knows that no tensor equals it.
+
+    Of an object torch 2.11 does not.
+    """
+    if value == NONE or is_text(value) or is_dtype(value):
+        return True
+    return view.torch > (2, 11) and is_object(value, view)
 
 
 def compared(node: ast.Compare, view: View) -> Confidence | None:
@@ -262,7 +267,7 @@ class Router(nn.Module):
             x = self.proj(x)
         kept = [mode, "slow"].index(mode)
         stops = torch.tensor([1.0, 2.0])
-        if x in (None, "auto"):
+        if x in (None, "auto", self.proj):
             return stops
         return torch.where(torch.isin(x.sum(), stops), x, x + kept)
 """,

@@ -18,9 +18,9 @@ Ask for what is meant, which is known while tracing:
         raise ValueError("no features")
 
 ## Limits
-Lists and named tuples of numbers and texts, numbers and texts of a class of their own, functions, members of
-enumerations, `assert not extra` and asserts whose message is made up at run time are ordinary tests, which compile.
-Measured on torch 2.11, 2.13 and 2.14.
+Lists and named tuples of numbers and texts, numbers and texts of a class of their own (not on torch 2.11), functions,
+members of enumerations, `assert not extra` and asserts whose message is made up at run time are ordinary tests, which
+compile. Measured on torch 2.11, 2.13 and 2.14.
 
 ## References
 torch/_dynamo/symbolic_convert.py, the handling of assert; GB0055, GB0112.
@@ -33,7 +33,7 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.enumerations import is_enumeration
-from compilelint.static.facts.objects import makes_values
+from compilelint.static.facts.objects import makes_numbers, makes_values
 from compilelint.static.facts.questions import folded
 from compilelint.static.values import (
     NONE,
@@ -88,7 +88,8 @@ def is_object(value: Value, view: View) -> bool:
         classes = view.classes(value)
         if any(map(is_enumeration, classes)):
             return False
-        return not any(map(makes_values, classes)) or any(_is_kept(part, view) for part in value.attributes.values())
+        known = any(makes_values(owner) and (view.torch > (2, 11) or not makes_numbers(owner)) for owner in classes)
+        return not known or any(_is_kept(part, view) for part in value.attributes.values())
     if isinstance(value, ExternalInstance):
         return value.name.startswith(OBJECTS)
     if isinstance(value, Sequence) and value.form in ("list", "tuple"):

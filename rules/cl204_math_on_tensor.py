@@ -13,9 +13,10 @@ every version measured.
 torch has the same functions, for tensors of any size: `torch.sqrt(t)` or `t.sqrt()`, `torch.isnan(t)`, `t.floor()`.
 
 ## Limits
-`math` on shapes and Python numbers compiles; so does `math.prod`, which only multiplies, and `math.sqrt` of a tensor
-whose number Dynamo knows: of one that is made of constants, `torch.tensor(2.0)`, or a single int on the CPU that an
-attribute holds. Of `floor`, `ceil`, `isnan` and their like it does not work those out. Measured on torch 2.13.
+`math` on shapes and Python numbers compiles; so do `math.prod` and `math.radians`, which only multiply, and
+`math.sqrt` of a tensor whose number Dynamo knows: of one that is made of constants, `torch.tensor(2.0)`, or a single
+int on the CPU that an attribute holds. Of `floor`, `ceil`, `isnan` and their like it does not work those out. Measured
+on torch 2.11, 2.13 and 2.14.
 
 ## References
 torch.compile programming model: "Common Graph Breaks". GB0033.
@@ -46,6 +47,8 @@ SAME_NAME = frozenset(
         "copysign hypot atan2 gcd erf lgamma deg2rad"
     ).split()
 )
+MULTIPLYING = frozenset({"prod", "radians"})
+"""Functions that are made of operators, which a tensor has."""
 NOT_FOLDED = frozenset("floor ceil trunc isnan isinf isfinite isclose factorial isqrt gcd lcm comb perm".split())
 """Functions that Dynamo does not work out for a tensor of which it knows the number; it does all others."""
 
@@ -55,7 +58,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
     if not isinstance(node, ast.Call):
         return
     module, _, name = view.callee(node).rpartition(".")
-    if module != "math" or name == "prod" or on_error_path(node, view):
+    if module != "math" or name in MULTIPLYING or on_error_path(node, view):
         return
     for argument in node.args:
         if name not in NOT_FOLDED and (_is_written(argument, view) or int_from_outside(argument, view)):
@@ -141,7 +144,7 @@ class Scale(nn.Module):
     def forward(self, x: torch.Tensor):
         h = self.proj(x) / math.sqrt(x.shape[-1] // self.heads)
         h = h * math.prod([h.sum(), 2])
-        h = h * math.log(torch.tensor(2.0)) + math.pow(self.steps, 2)
+        h = h * math.log(torch.tensor(2.0)) * math.radians(h.sum()) + math.pow(self.steps, 2)
         h = torch.where(torch.isnan(h), torch.zeros_like(h), h)
         return h * math.pi * math.ceil(x.size(0) / 2) / h.square().sum().sqrt()
 """,

@@ -8,7 +8,7 @@ from compilelint.rule import View
 from compilelint.static.facts.enumerations import is_enumeration
 from compilelint.static.values import ExternalInstance, Instance, Value, options
 
-_VALUES = frozenset({"str", "int", "float", "bool", "tuple"})
+_NUMBERS = frozenset({"str", "int", "float", "bool"})
 
 
 def is_object(value: Value, view: View) -> bool:
@@ -29,4 +29,10 @@ def _is_one(value: Value, view: View) -> bool:
 def makes_values(definition: ast.ClassDef) -> bool:
     """Whether the objects of a class are numbers, texts, named tuples, or members of an enumeration."""
     bases = [ast.unparse(base) for base in definition.bases]
-    return is_enumeration(definition) or any(base in _VALUES or "namedtuple" in base.lower() for base in bases)
+    of_tuple = any(base == "tuple" or "namedtuple" in base.lower() for base in bases)
+    return of_tuple or is_enumeration(definition) or makes_numbers(definition)
+
+
+def makes_numbers(definition: ast.ClassDef) -> bool:
+    """Whether the objects of a class are numbers or texts."""
+    return any(ast.unparse(base) in _NUMBERS for base in definition.bases)
