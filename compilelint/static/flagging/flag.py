@@ -13,7 +13,7 @@ from compilelint.static.flagging.capture import as_captured
 from compilelint.static.flagging.combine import Key
 from compilelint.static.flagging.debugging import is_for_debugging
 from compilelint.static.flagging.dispatch import Dispatch, asking
-from compilelint.static.flagging.failing import is_after_failure
+from compilelint.static.flagging.failing import is_after_failure, may_not_fail
 from compilelint.static.flagging.origins import definition
 from compilelint.static.flagging.view import FrameView, Scope
 from compilelint.static.project.parts import PLAN, Pattern
@@ -132,7 +132,9 @@ class Flagger:
         span = span_of(hit.node, view.frame.module)
         path = view.frame.tracer.display(view.frame.module)
         key = (rule.code, path, span)
-        most: Confidence = "likely" if _may_be_passed_over(hit.node, view) else self.most
+        most: Confidence = (
+            "likely" if _may_be_passed_over(hit.node, view) or may_not_fail(hit.node, view) else self.most
+        )
         if is_for_debugging(hit.node, view) or is_after_failure(hit.node, view):
             most = "possible"
         confidence = max(hit.confidence, self.most, most, key=CONFIDENCES.index)
