@@ -27,6 +27,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.state import same_place, written
 from compilelint.static.project.syntax import nodes_in
 from compilelint.static.values import Function, Value, options
 
@@ -37,12 +38,28 @@ WATCH = Watch(nodes=(ast.Assign, ast.AugAssign), syntax=lambda node, module: boo
 def check(node: ast.AST, view: View) -> Iterator[Hit]:
     """One hit per attribute that is set."""
     for place in _places(node) if view.torch < (2, 14) else ():
-        if all(_was_there(option, view) for option in options(view.kind(place.value))):
+        if not _is_done_already(place, view) and all(
+            _was_there(option, view) for option in options(view.kind(place.value))
+        ):
             yield Hit(
                 place,
                 f"`{view.text(place)}` is set on a function, which Dynamo does not follow: the graph splits here",
                 "keep it in a variable of the file or an attribute of an object, and set it outside the compiled code",
             )
+
+
+def _is_done_already(place: ast.Attribute, view: View) -> bool:
+    """Whether `if not f.done:` stands around, and the file itself has set `f.done`: the branch is not taken."""
+    first = [value for statement, value in written(place, view.module) if statement in view.module.body]
+    if not first or not all(isinstance(value, ast.Constant) and value.value for value in first):
+        return False
+    below: ast.AST = place
+    for parent in view.parents(place):
+        asked = parent.test if isinstance(parent, ast.If) and below in parent.body else None
+        if isinstance(asked, ast.UnaryOp) and isinstance(asked.op, ast.Not) and same_place(asked.operand, place):
+            return True
+        below = parent
+    return False
 
 
 def _was_there(value: Value, view: View) -> bool:
@@ -118,13 +135,22 @@ def scale(x):
 scale.factor = 2.0
 
 
+def told_once(x):
+    if not told_once.done:
+        told_once.done = True
+    return x
+
+
+told_once.done = True
+
+
 class Head(nn.Module):
     def __init__(self):
         super().__init__()
         self.proj = nn.Linear(4, 4)
 
     def forward(self, x):
-        return scale(self.proj(x)) + 1
+        return scale(self.proj(told_once(x))) + 1
 """,
         run="(Head(), [(torch.ones(2, 4),)])",
         default="clean",
