@@ -46,6 +46,7 @@ from compilelint.static.facts.counting import (
     steps_after_reads,
 )
 from compilelint.static.facts.kept_numbers import stay_constant
+from compilelint.static.facts.starting import starts_at_bound
 from compilelint.static.facts.state import (
     first_read,
     held,
@@ -114,7 +115,7 @@ def _moved_and_read(node: ast.AST, target: ast.expr, view: View) -> tuple[ast.ex
     if isinstance(node, ast.Attribute):
         step = _stepped_by_caller(node, view.module)
         return None if step is None or first_read(node, view) is not node else (step, node)
-    if is_restored(target, node, view):
+    if is_restored(target, node, view) or starts_at_bound(target, node, view):
         return None
     read = first_read(target, view)
     if any(True for _ in read_by_methods(target, read.lineno, view.function, view.module)):
@@ -340,9 +341,12 @@ class Encoder(nn.Module):
         self.proj = nn.Linear(dim, dim)
         self.register_buffer("calls", torch.zeros((), dtype=torch.long))
         self.depth = 0
+        self.warm = self.steps = dim
 
     def forward(self, x):
         self.calls += 1
+        if self.warm < self.steps:
+            self.warm += 1
         self.depth += 1
         h = self.proj(x)
         self.depth -= 1

@@ -18,6 +18,11 @@ two times when the same test reads the size from the table tensor instead.
 - Or compare with the table itself, `if n > self.table.shape[0]`: sizes of tensors become dynamic, Python ints on
   modules don't.
 
+## Limits
+
+A mark that starts at a number above 1, a size to begin with, is reported as possible only: up to that size nothing
+compiles again.
+
 ## References
 
 PyTorch documentation "Dealing with Recompilations"; config `allow_unspec_int_on_nn_module`.
@@ -29,6 +34,7 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
+from compilelint.static.facts.starting import starts_with
 from compilelint.static.facts.state import (
     held,
     is_integer,
@@ -54,8 +60,14 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             f"`{view.text(place)}` is a Python int, raised here to the largest size seen: Dynamo guards on its value,"
             " so every new maximum compiles again",
             "build the table for the largest size in `__init__`, or compare with the table's own `.shape`",
-            confidence="likely",
+            confidence="possible" if _has_room(place, view) else "likely",
         )
+
+
+def _has_room(place: ast.expr, view: View) -> bool:
+    """Whether the mark starts at a size: up to that no input raises it, and nothing compiles again."""
+    first = starts_with(place, view)
+    return isinstance(first, ast.Constant) and isinstance(first.value, int) and first.value > 1
 
 
 def _is_size(place: ast.expr, reported: ast.expr, view: View) -> bool:
