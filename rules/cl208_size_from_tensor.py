@@ -44,7 +44,7 @@ from compilelint.model import Confidence
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.number_arguments import BOUNDS, COUNTS, VALUES, numbers_of, rows_of_numbers, values_of
 from compilelint.static.facts.questions import assigned_once
-from compilelint.static.facts.state import loads, own_nodes, parameters
+from compilelint.static.facts.state import own_nodes, parameters
 from compilelint.static.facts.tensors import (
     data,
     element_of_array,
@@ -56,7 +56,7 @@ from compilelint.static.facts.tensors import (
     tensors_within,
     written_constant,
 )
-from compilelint.static.values import NONE, Sequence, Tensor, options, tensors_in
+from compilelint.static.values import Sequence, Tensor, options, tensors_in
 
 HAZARD = "graph-break"
 CAPTURED = "numbers"
@@ -106,10 +106,8 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
 
 
 def _is_handed_over(name: ast.Name, view: View) -> bool:
-    """Whether a variable is what a caller passed, and not what stands for the None that it did."""
-    if view.entry or name.id not in parameters(view.function):
-        return False
-    return view.kind(next(loads(name.id, view.function), name)) != NONE
+    """Whether a variable is what a caller passed, or what stands for the None that another one would not pass."""
+    return not view.entry and name.id in parameters(view.function)
 
 
 def gives_tensors(row: ast.expr, view: View) -> Confidence | None:

@@ -920,3 +920,25 @@ def test_benchmarks_and_tests_may_compile_often(file: str, found: set[str]) -> N
         "torch._inductor.config.force_disable_caches = True\nf = torch.compile(abs)\n"
     )
     assert {finding.rule for finding in check({file: text})} & {"CL911", "CL912"} == found
+
+
+@pytest.mark.parametrize(("decorator", "seen"), [("", ["CL401"]), ("@torch.compiler.disable\n    ", [])])
+def test_a_hook_that_is_not_compiled_is_no_region(decorator: str, seen: list[str]) -> None:
+    found = check(
+        "import torch\nfrom torch import nn\n\nclass Watch:\n"
+        f"    {decorator}def observe(self, module, args):\n        print(args)\n\n"
+        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.fc = nn.Linear(2, 2)\n        self.fc.register_forward_pre_hook(Watch().observe)\n\n"
+        "    def forward(self, x):\n        return self.fc(x)\n"
+    )
+    assert [finding.rule for finding in found if finding.rule == "CL401"] == seen
+
+
+def test_a_size_that_one_of_two_callers_hands_over_is_likely_read_back() -> None:
+    found = check(
+        "import torch\n\ndef mask(n: torch.Tensor, longest=None):\n"
+        "    if longest is None:\n        longest = n.max()\n    return torch.arange(longest) < n[:, None]\n\n"
+        "class Net(torch.nn.Module):\n    def forward(self, x: torch.Tensor, n: torch.Tensor, cut=None):\n"
+        "        if cut is not None:\n            return x * mask(n)\n        return x * mask(n, x.size(1))\n"
+    )
+    assert [finding.confidence for finding in found if finding.rule == "CL208"] == ["likely"]

@@ -145,7 +145,7 @@ class Walk:
             if name not in self.task.modules:
                 self._compiled(compiled, why)
         for _, hook, how in list(self.tracer.hooks):
-            if isinstance(hook, Function):
+            if isinstance(hook, Function) and not (hook.disabled or self._is_disabled(hook.ref)):
                 self._enter(hook, f"a forward hook ({how})")
         for module in modules:
             self._guarded(module, self._loops)
