@@ -15,8 +15,7 @@ Checkpoint the segments yourself:
         x = checkpoint(segment, x, use_reentrant=False)
 
 ## Limits
-Where a flag such as `self.gradient_checkpointing` asks for it, this is possible only. Measured on torch 2.11, 2.13 and
-2.14.
+Measured on torch 2.11, 2.13 and 2.14.
 
 ## References
 PyTorch documentation: "torch.utils.checkpoint". GB0007.
@@ -28,7 +27,6 @@ import ast
 from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
-from compilelint.static.values import Const
 
 HAZARD = "graph-break"
 CUTTING = "torch.utils.checkpoint.checkpoint_sequential"
@@ -42,14 +40,7 @@ def check(node: ast.AST, view: View) -> Iterator[Hit]:
             node,
             f"`{view.text(node)}` is marked as not traced: the graph splits here",
             "call `checkpoint(segment, x, use_reentrant=False)` for each segment, which stays in the graph",
-            "possible" if _is_an_option(node, view) else "certain",
         )
-
-
-def _is_an_option(node: ast.Call, view: View) -> bool:
-    """Whether a flag that nothing here sets asks for it: `if self.gradient_checkpointing and self.training:`."""
-    tests = [parent.test for parent in view.parents(node) if isinstance(parent, (ast.If, ast.IfExp))]
-    return any("checkpoint" in ast.unparse(test) and not isinstance(view.kind(test), Const) for test in tests)
 
 
 BAD = (
