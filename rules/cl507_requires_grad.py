@@ -30,6 +30,7 @@ from collections.abc import Iterator
 
 from compilelint.rule import Example, Hit, View, Watch
 from compilelint.static.facts.questions import assigned_once, assigned_to
+from compilelint.static.facts.state import names_in
 from compilelint.static.values import UNKNOWN, tensor_certainty
 
 HAZARD = "graph-break"
@@ -98,8 +99,9 @@ def switched(node: ast.Call, owner: ast.expr, view: View) -> Iterator[Hit]:
     guessed = view.kind(owner) == UNKNOWN and isinstance(owner, (ast.Name, ast.Call))
     if (isinstance(flag, ast.Constant) and not flag.value) or not (guessed or tensor_certainty(view.kind(owner))):
         return
-    if isinstance(flag, ast.Name) and any(map(_asks_for_flag, assigned_to(view.function, flag.id))):
-        return  # `requires_grad = data.requires_grad if … else False`: mostly what the tensor has anyway
+    asked = assigned_to(view.function, flag.id) if isinstance(flag, ast.Name) else ()
+    if any(_names_asked(value) & names_in(owner) for value in asked):
+        return  # `flag = data.requires_grad if … else False; as_tensor(data).requires_grad_(flag)`: what it has anyway
     made = assigned_once(view.function, owner.id) if isinstance(owner, ast.Name) else None
     if isinstance(made, ast.Call) and view.callee(made).endswith(".__call__"):
         return
@@ -111,8 +113,10 @@ def switched(node: ast.Call, owner: ast.expr, view: View) -> Iterator[Hit]:
     )
 
 
-def _asks_for_flag(value: ast.expr) -> bool:
-    return any(isinstance(part, ast.Attribute) and part.attr == "requires_grad" for part in ast.walk(value))
+def _names_asked(value: ast.expr) -> set[str]:
+    """The names of the tensors of which an expression asks for the flag."""
+    flags = [part for part in ast.walk(value) if isinstance(part, ast.Attribute) and part.attr == "requires_grad"]
+    return {name for flag in flags for name in names_in(flag.value)}
 
 
 def made(node: ast.Call, flag: ast.expr | None, view: View) -> Iterator[Hit]:
