@@ -181,4 +181,30 @@ class Rotary(nn.Module):
         default="clean",
         fullgraph="clean",
     ),
+    Example(
+        code="""
+import torch
+from torch import nn
+
+
+class Rotary(nn.Module):
+    def __init__(self, dim=4):
+        super().__init__()
+        self.dim = dim
+        self.known = 64
+        self.table = torch.ones(64, dim)
+
+    def extend(self, n):
+        if n > self.known:
+            self.known = n
+            self.table = torch.ones(n, self.dim)
+
+    def forward(self, x):
+        self.extend(x.shape[0])
+        return x * self.table[: x.shape[0]]
+""",
+        run="Rotary(), [(torch.ones(n, 4),) for n in (5, 5, 5)]",
+        default="clean",
+        fullgraph="clean",
+    ),
 )

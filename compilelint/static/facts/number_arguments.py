@@ -71,6 +71,7 @@ FUNCTIONAL = frozenset({"pad", "interpolate", "one_hot", "dropout", "pixel_shuff
 
 TRANSFORMS = frozenset(name for name in COUNTS if name.endswith(("fft", "fft2", "fftn", "fftfreq")))
 """Those of torch.fft."""
+_PLAIN_HOMES = ("torch", "torch.Tensor")
 
 
 def numbers_of(call: ast.Call, view: View) -> Iterator[ast.expr]:
@@ -98,11 +99,8 @@ def rows_of_numbers(call: ast.Call, view: View) -> Iterator[ast.expr]:
 
 def _arguments_of(call: ast.Call, view: View) -> Iterator[ast.expr]:
     prefix, _, name = view.callee(call).rpartition(".")
-    if name not in COUNTS or prefix not in ("torch", "torch.Tensor", "torch.nn.functional", "torch.fft"):
-        return
-    if (name in FUNCTIONAL) is not (prefix == "torch.nn.functional") or (prefix == "torch.fft") is not (
-        name in TRANSFORMS
-    ):
+    homes = ("torch.nn.functional",) if name in FUNCTIONAL else ("torch.fft",) if name in TRANSFORMS else _PLAIN_HOMES
+    if name not in COUNTS or prefix not in homes:
         return
     shift = 1 if name in METHODS and prefix == "torch" else 0
     for position, keyword in COUNTS[name]:

@@ -44,7 +44,8 @@ _TRANSFORMS = "transforms"
 _MEDIA_MODULES = frozenset({"image_utils", "audio_utils", "video_utils"})
 """Modules that read and prepare inputs."""
 _HOST_CLASSES = re.compile(
-    "(?:Pipeline|(?:[Pp]re|[Pp]ost)?[Pp]rocessor|(?:Pre|Post)process|Tokenizer|Extractor|Engine|Env|Trainer|Loader|Dataset|Collator|Quantizer|Worker|"
+    "(?:Pipeline|(?:[Pp]re|[Pp]ost)?[Pp]rocessor|(?:Pre|Post)process|Tokenizer|Extractor|Engine|Env|Trainer|Loader|"
+    "Dataset|Collator|Quantizer|Worker|"
     "Runner|Executor|Sampler|Manager|Logger|Writer|Reader|Client|Server|Inferer|Handler|Ensemble|Builder|Store|Monitor|"
     "Plotter|Queue|ReplayBuffer|RolloutBuffer|Validator|Predictor|Evaluator|Exporter|Tuner|Callback|Tracker|"
     "Visualizer|Pickler|Planner|Communicator"
